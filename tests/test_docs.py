@@ -19,7 +19,7 @@ from experiments.measuring.experiment import load_experiment
 from experiments.publication.pages.blocks import BlockError, rewrite
 from experiments.publication.pages.settings import settings
 from experiments.tables.crossings import EQUAL
-from sdpa import PairLaw, Scaling
+from sdpa import PairLaw, Scaling, softmax
 from sdpa.theory import attention_expectations, largest_score_survival, limits
 from tests.prose import part, prose
 from tests.shipped import IS_SHIPPED, OF_FULL, RESULTS, STUDY, shipped_only
@@ -224,7 +224,7 @@ def test_readme_states_the_losses_of_training():
             "".join(f"| {losses[start][column]} " for column in columns)
             for start in losses.index.unique("initial")
         ),
-        f"Two things train as well as \\sqrt{{d_k}} ({scaled:.2f})",
+        f"two things train as well as \\sqrt{{d_k}} ({scaled:.2f})",
         f"dividing by d_k ({of_64['unit']['d_k^1']:.2f}; at the rate 0.001 it is worse, "
         f"{at_one_rate['d_k^1']:.2f} for {at_one_rate['d_k^1/2']:.2f})",
         f"learn at a rate divided by it ({own_rates['final_loss'].min():.2f}).",
@@ -268,8 +268,8 @@ def test_readme_counts_the_settings_of_training():
         f"{lasts[is_small].sum()} of these do not, {(~vanish & ~lasts)[is_small].sum()} are undecided |",
         f"The [{len(worse)} settings](docs/training.md) are decoders of width 64, trained for "
         f"400 steps on one text",
-        f"**True in {worse.sum()} of {len(worse)} settings** (intervals apart), all but momentum "
-        f"from small weights",
+        f"**True in {worse.sum()} of {len(worse)} settings** (intervals apart; {len(worse) - n_ranked} of them "
+        f"ranges of three runs), all but momentum from small weights",
         f"variance 1 ({n_unit} settings)",
         f"N(0, 0.02²) ({n_small}).",
         f"in the {n_ranked} settings of nine runs, and from the lowest to the highest of three runs "
@@ -511,3 +511,17 @@ def test_the_config_of_a_case_loads_and_is_short(title, tmp_path):
     path = tmp_path / "case.yaml"
     path.write_text(CASES[title])
     assert all(sweep.cells for sweep in load_config(path).sweeps)
+
+
+@shipped_only
+def test_readme_states_when_gradients_at_one_key_vanish():
+    """Medians of 4,000 rows at d_k = 16; their ratio is near 0.03."""
+    assert_says("README.md", "If only one random key has a gradient, both widths are below 16.")
+    rng = np.random.default_rng(0)
+    q, k = rng.standard_normal((4000, 1, 16)), rng.standard_normal((4000, 64, 16))
+    medians = []
+    for divisor in (1, 4):
+        w = softmax((q * k).sum(axis=2) / divisor)
+        to_q = w[:, :1] * (k[:, 0] - (w[..., None] * k).sum(axis=1)) / divisor
+        medians.append(np.median(np.linalg.norm(to_q, axis=1)))
+    assert medians[0] < medians[1] / 10
