@@ -59,16 +59,17 @@ def changes(before: "Results", now: "Results") -> Iterator[str]:
     """A line for each metric of the figures of a sweep that changed: its largest relative change, and
     the row.
 
-    Rows belong together that have the same rule and the same values of all axes that vary.
+    Rows belong together that have the same rule and the same values of all axes that vary. The rows of
+    the experiment `rows` have no metrics.
     """
     old, new = before.measured, now.measured
     varied = dict.fromkeys([*now.axes.varied(old), *now.axes.varied(new)])
     keys = [name for name in (*varied, "scaling") if name in old and name in new]
-    shown = dict.fromkeys(each for name in now.sweep.figures for each in FIGURES[name].metrics)
-    metrics = [name for name in shown or now.metrics if name in old and name in new]
+    shown = {each for name in now.sweep.figures for each in FIGURES[name].metrics}
+    metrics = [name for name in now.metrics if name in shown and name in old]
     how: dict[str, Any] = {"on": keys} if keys else {"how": "cross"}  # of one row
-    both = old[[*keys, *metrics]].merge(new[[*keys, *metrics]], suffixes=("_before", ""), **how)
     for name in metrics:
+        both = old[[*keys, name]].merge(new[[*keys, name]], suffixes=("_before", ""), **how)
         was = both[f"{name}_before"]
         change = (both[name] / was - 1).abs().fillna(0.0)
         if change.any():

@@ -1,4 +1,6 @@
-"""The config file, read and checked; reports every fault at once, each with its line and column."""
+"""The config file, read and checked; faults of one kind are reported at once, each with its line and
+column.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +72,8 @@ def load_config(path: Path) -> Config:
         )
         if problem := impossible(sweep):
             key, message = problem
+            if not (block.variants or block.model_fields_set.issuperset(key)):
+                message += "; the sweep leaves it at its default"
             document.fault(("sweeps", name, *key), message)
         sweeps.append(sweep)
     if document.faults:

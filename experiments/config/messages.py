@@ -11,7 +11,7 @@ from sdpa._names import did_you_mean, nearest
 
 # Patterns in pydantic's messages, and what we say instead.
 _OUR_WORDS = {
-    "^Value error, |, got '.*?'": "",
+    "^Value error, |, got ('.*?'|\".*?\")": "",
     "^Input should be ": "expected ",
     "^(List|Dictionary) should have .*": "expected at least one",
     "a valid dictionary.*": "keys with values",
@@ -26,6 +26,7 @@ _OTHER_WORDS = {
     "causal": "mask: causal",
     "context_length": "n_keys",
     "dim": "d_k",
+    "d_k": "d_model and n_heads: d_k = d_model / n_heads",
     "divisor": "scaling",
     "head_dim": "d_k",
     "head_size": "d_k",
@@ -38,7 +39,6 @@ _OTHER_WORDS = {
     "scale": "scaling",
     "seq_len": "n_keys",
     "sliding_window": "mask: window-512",
-    "softcapping": "softcap",
     "std": "query_std or key_std",
     "temperature": "scaling",
 }

@@ -16,7 +16,7 @@ _MAX_CELLS = 100_000
 _MAX_ROWS = 200_000
 _MAX_CHUNKS = 500_000  # days of work, and one record per chunk
 _MAX_GIB = 4  # of memory of a worker
-_EXPECTED_NAME = "expected a letter, then letters, digits and underscores, at most 64 characters"
+_EXPECTED = "expected a letter, then letters, digits and underscores, 64 at most (columns is taken)"
 KeyProblem = tuple[KeyPath, str]  # the path of a key, and the message
 
 
@@ -26,7 +26,7 @@ def block_problems(blocks: Value) -> Iterator[KeyProblem]:
     for name, block in blocks.items():
         got = f"got the sweep name {name!r}"
         if not re.fullmatch(NAME, name) or name.lower() == "columns":
-            yield (name,), f"{got}, {_EXPECTED_NAME}, not columns"
+            yield (name,), f"{got}, {_EXPECTED}"
         if lowered[name.lower()] > 1:
             yield (name,), f"{got}, expected names that differ by more than case"
         if isinstance(block, dict):

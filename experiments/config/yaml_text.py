@@ -65,14 +65,13 @@ class Document:
         self._note(key if at_key else value, path, message)
 
     def written(self, path: KeyPath) -> str:
-        """The value at a path as written, with quotes; nothing, a list or a mapping in these
-        words.
+        """The value at a path as written, with quotes; nothing, a list or a mapping, empty
+        or not, in these words.
         """
         _, node = self._nodes[self._known(path)]
-        if isinstance(node, yaml.SequenceNode):
-            return "a list"
-        if isinstance(node, yaml.MappingNode):
-            return "a mapping"
+        if isinstance(node, yaml.CollectionNode):
+            kind = "list" if isinstance(node, yaml.SequenceNode) else "mapping"
+            return f"a {kind}" if node.value else f"an empty {kind}"
         text = repr(node.value) if _is_quoted(node) else str(node.value)
         return text[:80] or "nothing"
 

@@ -12,12 +12,14 @@ import pandas as pd
 import pytest
 
 from experiments.__main__ import main
+from experiments.commands.watch import changes
 from experiments.config.loader import load_config
 from experiments.config.paths import DRAWN
 from experiments.figures import draw, rendering
 from experiments.publication.pages import index
 from experiments.tables import analyse
 from experiments.tables.stored import read_sweep, write_sweep
+from experiments.tables.study import Study
 from tests.command_line import SMALL, Suite, in_a_process, printed
 from tests.suite_process import ROOT
 
@@ -97,6 +99,10 @@ def test_watch_runs_at_every_save_and_names_the_largest_changes(suite, monkeypat
     of_row = tables[0].loc[row]
     told = f"entropy {was[row]:.4g} -> {now[row]:.4g} at d_k = {of_row['d_k']}, scaling = {of_row['scaling']}"
     assert f"mine: {told}\n" in ended.stdout
+
+
+def test_watch_tells_no_change_of_the_same_table(tiny):
+    assert not [line for results in Study(*tiny).values() for line in changes(results, results)]
 
 
 def test_a_second_run_writes_the_same_bytes(suite, tmp_path):

@@ -101,8 +101,14 @@ PLANTED = [
         "9:1[0-9]: .*got length, which does not show rows with these keys, expected one of mechanisms$",
     ),
     ("trials", "variants: [{scaling: 8}]\n    trials", "8:17: .*got an unknown key, [^;]*$"),
-    ("n_keys: 16", "n_keys: 16\n    correlation: 2", "7:18: .*got 2, expected at most 1$"),
-    ("d_k^1/2", "d_k^", "7:25: .*got d_k\\^"),
+    ("[4, 8]", "[]", "5:10: .*d_k: got an empty list, expected at least one value$"),
+    ("[unscaled, d_k^1/2]", "{a: 1}", "7:5: .*scaling: got a mapping, expected (?!.*got)"),
+    ("saturation", "initialisation", "5:5: .*mean d_model and n_heads: d_k = d_model / n_heads"),
+    (
+        "saturation\n    d_k: [4, 8]",
+        "initialisation\n    d_model: 8\n    n_heads: 2\n    scheme: gpt2",
+        "3:3: .*n_queries: .*, got 64 and 16; the sweep leaves it at its default$",
+    ),
     ("one:", "../one:", "3:3: .*got the sweep name '../one', expected a letter"),
     ("seed: 0", "seed: 0\n---\nseed: 1", "2:1: not YAML: found another"),
     (

@@ -47,7 +47,7 @@ def test_a_users_config_gets_its_figures_tables_and_counts(drawn):
     assert text.index('id="sweep.scaling"') < text.index('id="strip"')
     assert "which is not the law of every sweep above" in words(rest)
     assert re.search(r"The check compares \d+ measured values with those of theory \(", plain)
-    assert "make all CONFIG=tiny.yaml" in text
+    assert f"make all CONFIG=tiny.yaml RESULTS={folder}<" in text
     assert as_shown(config.text) in as_shown(plain)
     for absent in ('id="statements"', "SmolLM2", "The usual story"):
         assert absent not in text

@@ -104,7 +104,7 @@ ROUNDING = "equal to rounding"
         (b"1.5", b"1.500001", ROUNDING, "x in row 1: 1.5 before, 1.500001 now"),
         (b"1.5", b"1.50001", "different", "x in row 1: 1.5 before, 1.50001 now"),
         (b"2.5", b"2.500000001", ROUNDING, "x in row 2: 2.5 before, 2.500000001 now"),
-        (b"y,z", b"v,z", "different", "other columns: v, y"),
+        (b"y,z", b"v,z", "different", "other columns (2): v, y"),
         (b"b,2.5,1e-13,inf,-4,1e-9\n", b"", "different", "2 rows before, 1 now"),
     ],
 )

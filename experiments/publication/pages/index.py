@@ -25,6 +25,7 @@ from experiments.config.paths import (
 from experiments.figures.captions import extent, over
 from experiments.figures.words import short
 from experiments.kinds.figures import FIGURES
+from experiments.measuring.metric import FEW_DRAWS
 from experiments.publication.pages import explorer
 from experiments.publication.pages.answers import ANSWERS, answers
 from experiments.publication.pages.parts import (
@@ -91,8 +92,7 @@ def make_page(study: Study, config_path: Path, first: Collection[str] = ()) -> b
 
     Args:
         study: the results, whose folder also has the figures.
-        config_path: the path of the config; the page shows it as given, or only the file name of an
-            absolute path.
+        config_path: the path of the config; the page shows it as given, as it does the folder.
         first: names of the sweeps that the page begins with.
 
     Raises:
@@ -127,28 +127,26 @@ def make_page(study: Study, config_path: Path, first: Collection[str] = ()) -> b
     others = [each for each in others if each not in main]
     text = _template().render(
         answers=dict.fromkeys(ANSWERS) | known,
-        is_judged=bool(known),
-        is_answered=len(known) == len(ANSWERS),
         leading=leading,
         main=main,
         explorer=part("explorer", lambda: explorer.explorer(study.values()), {}),
-        folder="" if results.is_absolute() else f"{results.as_posix()}/",
+        folder=results,
         law=explorer.LAW,
         has_law=explorer.follow_law(study.values()),
         positions=explorer.POSITIONS,
         relative_error=explorer.RELATIVE_ERROR,
         everything=sections,
-        sections=[section for section in others if section.experiment not in _DEEP],
-        deep=[section for section in others if section.experiment in _DEEP],
+        others=others,
+        deep_experiments=_DEEP,
         full=drawn[LONGER],
         models=drawn[MODELS],
         examples=drawn[EXAMPLE_FOLDER],
         statements=part("statements", lambda: statements(results), []),
-        statements_csv=table_path(results).relative_to(results).as_posix(),
+        statements_csv=table_path(Path()),
         made=provenance(study),
         made_with=versions(*MADE_WITH),
         config=study.config,
-        config_name=config_path.name if config_path.is_absolute() else config_path.as_posix(),
+        config_path=config_path,
         failed=failed,
     )
     if failed:
@@ -194,10 +192,13 @@ class Value(NamedTuple):
 
     @classmethod
     def of(cls, row: "pd.Series[Any]", name: str) -> Self:
-        """A metric of a row with its exact value and its 95% interval, with three digits.
+        """A metric of a row with its exact value and its 95% interval, with three digits; † if few
+        draws carry it.
 
         >>> Value.of(pd.Series({"share": 0.0, "share_low": 0.0, "share_high": 0.000921}), "share")
         Value(text='0', exact='', interval='0 to 0.000921')
+        >>> Value.of(pd.Series({"share": 1.0, "few_draws": "share"}), "share").text
+        '1†'
         """
         value, low, high, exact = (
             row.get(f"{name}{end}", math.nan) for end in ("", "_low", "_high", "_exact")
@@ -205,7 +206,8 @@ class Value(NamedTuple):
         if math.isnan(value):
             return cls("–")
         interval = f"{digits(low)} to {digits(high)}" if low < high else ""
-        return cls(digits(value), "" if math.isnan(exact) else digits(exact), interval)
+        few = "†" if name in row.get(FEW_DRAWS, "").split() else ""
+        return cls(digits(value) + few, "" if math.isnan(exact) else digits(exact), interval)
 
 
 class Section(NamedTuple):

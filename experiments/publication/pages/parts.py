@@ -42,7 +42,8 @@ _TYPESET = (
     # A number begins a word; the digits of a commit, such as 55cfb400e508, do not.
     (r"(?<![\w.])([\d.]*\d)e(−?)\+?0*(\d{1,3})\b", "\\1\u00a0×\u00a010^\\2\\3"),
     (r"\bdL/d(?=[a-z]\b)", "∂L/∂"),
-    (r"(?<![\w.])([A-Za-z]|\|J\|)_([A-Za-z]+|\d)", r"\1<sub>\2</sub>"),
+    # No symbol: a name of several words, such as a_few or d_k_of_two.
+    (r"(?<![\w.])([A-Zb-z]|\|J\|)_([A-Za-z]+|\d)(?!\w)", r"\1<sub>\2</sub>"),
     (
         r"\bsqrt\(([^()]+)\)|((?<![\w.>])[A-Za-z]<sub>[a-z]+</sub>)\^1/2(?!\d)",
         r'√<span class="root">\1\2</span>',
@@ -114,6 +115,8 @@ def typeset(text: str) -> Markup:
 
     >>> str(typeset("|J|_F under d_k^1/2 is -0.5 or 1e-07"))
     '|J|<sub>F</sub> under √<span class="root">d<sub>k</sub></span> is −0.5 or 1\xa0×\xa010<sup>−7</sup>'
+    >>> str(typeset("Sweep d_k_of_two, sweep a_few"))
+    'Sweep d_k_of_two, sweep a_few'
     >>> str(typeset("55cfb400e508 is no number, 2e+06 is one"))
     '55cfb400e508 is no number, 2\xa0×\xa010<sup>6</sup> is one'
     >>> str(typeset("score_mean at n_keys = 4 grows as d_k^(-1/3), |dL/dq|"))
