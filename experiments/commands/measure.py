@@ -141,7 +141,7 @@ def measure_chunks(records: Store, work: Work, workers: Workers, report: Reporte
     report.line(
         f"measuring {counted(len(work.todo), 'chunk')} of {counted(len(names), 'sweep')} for "
         f"{records.folder.parent} with {workers}, "
-        f"about {duration(work.seconds / workers.slots)} of measuring alone{less}"
+        f"about {duration(work.seconds / workers.slots)} without tables and figures{less}"
     )
     with (
         report.progress(work.seconds) as advance,
@@ -224,7 +224,7 @@ def plan_lines(
     yield from _multiplying(sweeps)
     total = duration(work.seconds / workers.slots)
     plus = ", plus the trials that the pilots will request" if work.waiting else ""
-    yield f"measuring alone: about {total} with {workers}{plus}; tables go to {results}"
+    yield f"total without tables and figures: {total} with {workers}{plus}; tables go to {results}"
 
 
 def _state(sweep: Sweep, results: Path, work: Work) -> str:

@@ -19,7 +19,6 @@ from experiments.figures import draw, rendering
 from experiments.publication.pages import index
 from experiments.tables import analyse
 from experiments.tables.stored import read_sweep, write_sweep
-from experiments.tables.study import Study
 from tests.command_line import SMALL, Suite, in_a_process, printed
 from tests.suite_process import ROOT
 
@@ -102,7 +101,9 @@ def test_watch_runs_at_every_save_and_names_the_largest_changes(suite, monkeypat
 
 
 def test_watch_tells_no_change_of_the_same_table(tiny):
-    assert not [line for results in Study(*tiny).values() for line in changes(results, results)]
+    for sweep in tiny[0].sweeps:
+        results = read_sweep(tiny[1], sweep)
+        assert not [*changes(results, results)]
 
 
 def test_a_second_run_writes_the_same_bytes(suite, tmp_path):
@@ -199,19 +200,13 @@ def test_an_exception_in_a_command_is_a_line_and_its_traceback_a_file(suite, mon
     ("words", "message"),
     [
         (("run", "yours"), "got the sweep 'yours', expected one of mine"),
-        (
-            ("run", "--jobs", "0"),
-            "Invalid value for '--jobs' / '-j': Input should be greater than or equal to 1",
-        ),
         (("runn",), "No such command"),
     ],
 )
 def test_bad_usage_exits_2(suite, words, message):
     refused = suite(*words)
     assert refused.returncode == 2
-    assert message in " ".join(
-        refused.stderr.replace("│", " ").split()
-    )  # typer frames and wraps it
+    assert message in refused.stderr
     assert not suite.folder.exists()
 
 
