@@ -79,7 +79,7 @@ def run(
         jobs: worker processes; by default one per processor.
 
     Raises:
-        ConfigError: the config is invalid; the message lists all faults.
+        ConfigError: the config is invalid; the message lists its faults.
         Problem: a measurement or a table failed.
         UsageError: the folder is a file; `config` is neither; or a script calls this outside of
             `if __name__ == "__main__":`.
