@@ -19,7 +19,8 @@ from experiments.measuring.experiment import load_experiment
 from experiments.publication.pages.blocks import BlockError, rewrite
 from experiments.publication.pages.settings import settings
 from experiments.tables.crossings import EQUAL
-from sdpa import PairLaw, Scaling, softmax
+from sdpa import LAWS, PairLaw, Scaling, softmax
+from sdpa.scaling import FUNCTIONS
 from sdpa.theory import attention_expectations, largest_score_survival, limits
 from tests.prose import part, prose
 from tests.shipped import IS_SHIPPED, OF_FULL, RESULTS, STUDY, shipped_only
@@ -469,6 +470,7 @@ def test_every_config_key_is_described_with_its_default():
     cells = [load_experiment(name).cell for name in experiment_names()]
     of_every_sweep = {"experiment", "variants", "trials", "precision", "max_trials", "figures"}
     assert set(described) == of_every_sweep.union(*map(cell_fields, cells))
+    assert all(f"`{name}`" in table for name in (*FUNCTIONS, *LAWS, *experiment_names()))
     usual = {name: value for cell in reversed(cells) for name, value in defaults(cell).items()}
     for name, value in usual.items():
         default, *exceptions = described[name].split("; ")

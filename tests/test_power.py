@@ -48,4 +48,5 @@ def in_docs(sweeps):
 @shipped_only
 def test_docs_have_the_factors_that_the_check_finds():
     expected = "\n".join(in_docs(tables_of_results()))
-    assert expected in (ROOT / "docs" / "methods.md").read_text("utf-8"), expected
+    page = (ROOT / "docs" / "methods.md").read_text("utf-8")
+    assert expected in page, f"docs/methods.md: expected the table\n{expected}"

@@ -19,6 +19,7 @@ from experiments.measuring.metric import FEW_DRAWS, Metric
 if TYPE_CHECKING:
     import pandas as pd
 
+    from experiments.config.sweep import Sweep
     from experiments.tables.results import Results
 
 DIGITS = "%.10g"
@@ -72,8 +73,8 @@ def with_intervals(experiment: AnyExperiment, written: "pd.DataFrame") -> "pd.Da
 
 
 def summary_columns(results: "Results") -> list[str]:
-    """The columns of a summary: the axes that vary, rule and trials, and the metrics of the
-    experiment's figures, those of the default figure first, as far as 40 columns hold them.
+    """The columns of a summary: the axes that vary, rule and trials, and the metrics of figures, those
+    of the default figure and its own first, as far as 40 columns hold them.
     """
     experiment = results.experiment
     written = names(written_columns(experiment))
@@ -84,20 +85,20 @@ def summary_columns(results: "Results") -> list[str]:
     others = {FEW_DRAWS, *results.axes.usual}.union(*of_metrics.values())
     found = results.axes.varied(results.measured)
     found += [name for name in written if name not in others]
-    for name in shown_metrics(experiment):
+    for name in shown_metrics(results.sweep):
         columns = of_metrics.get(name, [])
         if len(found) + len(columns) <= MOST_COLUMNS:
             found += columns
     return found
 
 
-def shown_metrics(experiment: AnyExperiment) -> list[str]:
-    """The columns that the figures of an experiment show, those of its default figure first, and
-    those of `_CARD`.
+def shown_metrics(sweep: "Sweep") -> list[str]:
+    """The columns that figures show, first those of the default one and of the sweep; and those of
+    `_CARD`.
     """
-    of_figures = [
-        metric for name in figures_of(experiment.name) for metric in FIGURES[name].metrics
-    ]
+    default, *others = figures_of(sweep.experiment.name)
+    figures = default, *sweep.figures, *others
+    of_figures = [metric for name in figures for metric in FIGURES[name].metrics]
     return list(dict.fromkeys([*of_figures, *_CARD]))
 
 

@@ -164,7 +164,9 @@ def read_sweep(results: Path, sweep: Sweep) -> "Results":
     expected = names(written_columns(sweep.experiment))
     if others := sorted({*tables[MEASURED]} ^ {*expected}):
         path = results / csv_name(sweep.name, MEASURED)
-        raise TableError(f"{path} is of an earlier version, which differs in {others[0]}")
+        raise TableError(
+            f"{path} is of an earlier version, which differs in {others[0]}; make all writes it"
+        )
     tables[MEASURED] = with_intervals(sweep.experiment, tables[MEASURED])
     return Results(sweep, tables)
 

@@ -12,22 +12,15 @@ from experiments.figures.shown import shown
 from experiments.kinds.figures import FIGURES
 from experiments.kinds.support import significant
 from experiments.running.files import write_files
-from experiments.tables.results import Results
 from experiments.tables.stored import read_sweep
 from tests.command_line import SMALL
-from tests.shipped import CONFIG, RESULTS
-
-SHOWN = {name: sweep for sweep in CONFIG.sweeps for name in sweep.figures}
-
-
-def shipped(name: str) -> Results:
-    return read_sweep(RESULTS, SHOWN[name])
+from tests.shipped import STUDY
 
 
 def test_a_panel_marks_where_its_unscaled_line_falls_through_the_scaled_one():
     """By straight lines between the points of the picture, which the curve of the table bends."""
     figure = FIGURES["metrics"]
-    ax = draw(figure, shown(figure, shipped("metrics"))).axes[3]
+    ax = draw(figure, shown(figure, STUDY["dimension"])).axes[3]
     lines = {bars.get_label(): np.log(bars[0].get_xydata()) for bars in ax.containers}
     gap = lines["unscaled"] - lines["d_k^1/2"]
     straight = np.exp(np.interp(0, -gap[-2:, 1], lines["unscaled"][-2:, 0]))
@@ -54,7 +47,7 @@ def test_files_have_title_and_caption_and_come_out_byte_identical(drawn, tmp_pat
 
 
 def test_a_finding_comes_before_the_plain_caption(tmp_path):
-    figure, tables = FIGURES["variance"], shipped("variance")
+    figure, tables = FIGURES["variance"], STUDY["dimension"]
     finding = ("It rises", "It rises from 1 to 2.")
     write_files(tmp_path / "variance", render_figure(figure, tables, finding=finding))
     caption = f"It rises from 1 to 2. {plain_caption(figure, shown(figure, tables))}"

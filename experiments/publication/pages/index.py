@@ -233,7 +233,7 @@ class Section(NamedTuple):
 def _section(results: Results, drawn: list[Picture]) -> Section:
     table = results.measured
     of_figures = [name for figure in results.sweep.figures for name in FIGURES[figure].metrics]
-    listed = dict.fromkeys(of_figures or shown_metrics(results.experiment))
+    listed = dict.fromkeys(of_figures or shown_metrics(results.sweep))
     metrics = [name for name in listed if name in table]
     head, rows = few_rows(table, results.axes, metrics)
     axes = results.axes.varied(table) or [name for name in ("scaling",) if name in table]
