@@ -16,8 +16,9 @@ from experiments.commands.measure import analyse_again
 from experiments.config.errors import DisagreementError, TableError
 from experiments.config.paths import csv_name
 from experiments.running.files import write_atomically
-from experiments.tables import products
+from experiments.tables import layout, products
 from experiments.tables.changes import change_of
+from experiments.tables.layout import summary_columns
 from experiments.tables.products import Product, build
 from experiments.tables.reporter import Reporter
 from experiments.tables.results import Results
@@ -190,6 +191,12 @@ def test_a_summary_has_the_axes_that_vary_and_the_metrics_of_figures(tiny):
     shown = {"max_weight", "query_gradient_norm_median", "jacobian_norm_median_low"}
     assert shown <= {*columns}
     assert not {"inputs", "max_weight_low", "few_draws", "score_mean"} & {*columns}
+
+
+def test_a_summary_has_the_metrics_of_its_own_figures_first(tiny, monkeypatch):
+    monkeypatch.setattr(layout, "MOST_COLUMNS", 28)
+    columns = summary_columns(Study(*tiny)["map"])
+    assert ("jacobian_norm_median" in columns, "row_variance" in columns) == (True, False)
 
 
 def copies(path):
