@@ -75,8 +75,8 @@ def change_of(old: bytes | None, new: bytes) -> Change:
         return Change("different", "the previous file is not a table")
     if list(before.columns) != list(after.columns):
         others = before.columns.symmetric_difference(after.columns)
-        named = ", ".join(others[:5]) or "their order"
-        return Change("different", f"other columns ({len(others)}): {named}")
+        named = f"other columns ({len(others)}): {', '.join(others[:5])}"
+        return Change("different", named if len(others) else "another order of columns")
     if len(before) != len(after):
         return Change("different", f"{len(before)} rows before, {len(after)} now")
     excesses = [*_excesses(before, after)]
