@@ -5,39 +5,39 @@ from pathlib import Path
 
 from sdpa._names import not_among
 from sdpa.command.output import rule
-from sdpa.heads import Layout
+from sdpa.heads import Options
 from sdpa.scaling import SCALED
 
 _AXES = ("batch", "layer", "head", "position")
-_PADDING = "padding"
+_MASKS = """none, causal, window-N or local-N; a FILE with a mask; padding to leave out rows of
+zeros or of equal weights; or several, as causal,FILE"""
 
 
 def add_arrays(parser: argparse.ArgumentParser) -> None:
-    """The options for the rule, the mask, and the axes of q."""
+    """The options for the kind of arrays, the rule, the mask, and the axes of q."""
+    parser.set_defaults(kind="q")
+    kinds = parser.add_mutually_exclusive_group()
+    for kind, text in {"scores": "divided scores", "weights": "weights after the softmax"}.items():
+        about = f"the files have {text}, in place of q and k"
+        kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, help=about)
     add = parser.add_argument
     add("--scaling", type=rule, metavar="RULE", help=f"rule or divisor (default: {SCALED})")
-    masks = "none, causal, window-N or local-N; a FILE with a mask; padding to leave out rows of "
-    masks += "zeros or of equal weights; or several, as causal,FILE"
-    add("--mask", default="none", metavar="MASK", help=masks)
-    add("--axes", metavar="NAMES", help="axes of q but the last, such as batch,position,head")
+    add("--mask", default="none", metavar="MASK", help=_MASKS)
+    about = "axes of q but the last, such as batch,position,head"
+    add("--axes", type=_axes, metavar="NAMES", help=about)
+    add("--cu-seqlens", type=Path, metavar="FILE", help="places of packed documents: 0, 7, 12")
 
 
-def layout_of(given: argparse.Namespace) -> Layout:
-    """What the options tell of files.
-
-    >>> found = layout_of(argparse.Namespace(mask="causal,am.npy", axes="position, head"))
-    >>> found.mask, found.mask_file, found.axes
-    ('causal', PosixPath('am.npy'), ('position', 'head'))
-    """
-    parts = given.mask.split(",")
-    files = [Path(part) for part in parts if Path(part).suffix]
-    names = [part for part in parts if part != _PADDING and not Path(part).suffix]
-    if len(files) > 1 or len(names) > 1:
-        raise ValueError(f"--mask: expected one name and one file at most, got {given.mask}")
-    axes = tuple(given.axes.replace(" ", "").split(",")) if given.axes else None
-    for name in axes or ():
+def _axes(text: str) -> tuple[str, ...]:
+    names = tuple(text.replace(" ", "").split(","))
+    for name in names:
         if name not in _AXES:
-            raise ValueError(f"--axes: {not_among(name, _AXES)}")
-    ends = getattr(given, "cu_seqlens", None)
-    file = files[0] if files else None
-    return Layout(names[0] if names else "none", file, ends, _PADDING in parts, axes)
+            raise argparse.ArgumentTypeError(not_among(name, _AXES))
+    return names
+
+
+def options_of(given: argparse.Namespace) -> Options:
+    """What the options tell of files; ValueError for a rule beside scores or weights."""
+    if given.kind != "q" and given.scaling:
+        raise ValueError(f"--scaling: expected none beside {given.kind}, which are divided already")
+    return Options(given.kind, given.scaling or SCALED, given.mask, given.cu_seqlens, given.axes)

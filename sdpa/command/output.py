@@ -34,12 +34,11 @@ def _table(text: str) -> Path:
 
 
 def rule(text: str) -> str:
-    """The text of a scaling rule, as the type of an option, whose name then precedes an error."""
+    """The name of a scaling rule, as the type of an option, whose name then precedes an error."""
     try:
-        Scaling.parse(text)
+        return Scaling.parse(text).name
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-    return text
 
 
 def tell(given: argparse.Namespace, text: str, table: Sequence[Row]) -> None:

@@ -2,14 +2,14 @@
 which a condition holds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from sdpa._arrays import BoolArray
 from sdpa.command.output import aligned, legend, rows_of_columns
 from sdpa.heads import Layer
-from sdpa.heads.table import OUTSIDE_DOCUMENT, Columns, indices
+from sdpa.heads.table import OUTSIDE_DOCUMENT, Columns, in_order, indices
 from sdpa.scaling import multiplies
 
 _MOST_LINES = 20
@@ -22,7 +22,6 @@ _SHARPER = 0.1
 _LEAKS = 0.01  # of the weight
 
 
-# The columns of the lines about heads, by heading: a field of a row of the table, and its meaning.
 _COLUMNS = {
     "rows": ("{rows}", "queries of all sequences that see two keys or more"),
     "spread": ("{spread:.3g}", "standard deviation of the divided scores of a row"),
@@ -72,13 +71,13 @@ _ADVICE = {
 NOTHING = "No advice: these numbers alone ask for no change."
 
 
-def read_as(layer: Layer, told: str | None) -> str:
+def read_as(layer: Layer) -> str:
     """The shape of q, scores or weights, with the names of its axes, told or by their number."""
     q, k = layer.heads.q, layer.heads.k
     shape, axes = layer.read_as
-    text = f"{layer.kind} of shape {shape} read as ({', '.join(axes)})"
+    text = f"{layer.options.kind} of shape {shape} read as ({', '.join(axes)})"
     other = {4: "layer,head", 5: "batch,layer,head"}.get(len(axes))
-    if other and not told:
+    if other and not layer.options.axes:
         text += f", assumed from their number; if not, add --axes {other}"
     if k is not None and k.shape[:-2] != q.shape[:-2]:
         text += f"; {q.shape[-3]} heads of q share {k.shape[-3]} of k in groups"
@@ -94,37 +93,38 @@ def sizes(table: Columns, layers: Sequence[Layer]) -> str:
         divisor = table["divisor"].min()
         text += f"; q and k of width d_k = {{d_k}}, scores divided by {divisor:.6g} ({{scaling}})"
         lines.append(multiplies(divisor))
-    if layers[0].kind != "weights" and layers[0].shown == 1:
-        lines.append("Every query sees every key: for a decoder, add --mask causal.")
+    if layers[0].options.kind != "weights" and layers[0].may_be_causal:
+        lines.append(
+            "Every query sees every key of its sequence: for a decoder, add --mask causal."
+        )
     if (table["sequences"] == 1).any():
         lines.append("No standard errors: they come from several sequences, an axis named batch.")
     return "\n".join(filter(None, [text.format(count=len(table["rows"]), **sizes), *lines]))
 
 
-# Lines on what arrays have, with the number of cases.
-_NOTED = {
-    "padding": (
-        "Rows of {1}, as padding has: {0}. They count; --mask padding leaves them out, alone or as in "
-        "--mask causal,padding, and so does a file with the mask of tokens, as in --mask causal,FILE."
-    ),
-    "zeros": (
-        "Weights of 0 that the mask shows: {}. They hide their keys, but in heads whose smallest "
-        "weights reach down to those that the number type rounds to 0: there they count as its "
-        "smallest number, and the spread is a lower bound."
-    ),
-}
+_PADDING = (
+    "Rows of {}, as padding has: {}. They count; --mask padding leaves them out, alone or as in "
+    "--mask causal,padding, and so does a file with the mask of tokens, as in --mask causal,FILE."
+)
+_ROUNDED = (
+    "Weights of 0 beside others that are hardly larger: {}. They count as the smallest number of "
+    "their type, and the spread of their heads is a lower bound."
+)
 
 
 def notes(layers: Sequence[Layer], table: Columns) -> list[str]:
     """Lines on padding, masks and documents in files, and on products q.k that the type of q and k
     does not have.
     """
-    of_rows = "zeros" if layers[0].kind == "q" else f"equal {layers[0].kind}"
-    counts = {name: sum(layer.noted.get(name, 0) for layer in layers) for name in _NOTED}
-    lines = [_NOTED[name].format(count, of_rows) for name, count in counts.items() if count]
+    kind = layers[0].options.kind
+    lines = []
+    if padding := sum(layer.padding for layer in layers):
+        lines.append(_PADDING.format("zeros" if kind == "q" else f"equal {kind}", padding))
+    if rounded := sum(layer.rounded for layer in layers):
+        lines.append(_ROUNDED.format(rounded))
     shown = np.mean([layer.shown for layer in layers])
     if shown < 1:
-        lines.append(f"Queries see {shown:.1%} of all keys, under masks and without padding.")
+        lines.append(f"Queries see {shown:.1%} of the keys of their sequence.")
     if "divisor" in table:
         dtype = np.result_type(*(x for each in layers for x in (each.heads.q, each.heads.k)))
         reached = (table["largest_absolute_score"] * table["divisor"]).max()
@@ -145,22 +145,27 @@ def notes(layers: Sequence[Layer], table: Columns) -> list[str]:
 
 
 def sharpest(table: Columns) -> str:
-    """One line for each of the sharpest heads, below the headings of its columns, and their
-    legend.
+    """`listed` of the sharpest heads."""
+    table = table | {"spread": np.sqrt(table["row_variance"])}
+    return (
+        f"{listed(in_order(table, table['entropy_share']), _COLUMNS)}\n(in brackets): {_BRACKETS}"
+    )
+
+
+def listed(table: Columns, columns: Mapping[str, tuple[str, str]]) -> str:
+    """One line for each of the first heads, below the headings of its columns, and their legend.
+
+    By heading, a column has a field of a row of the table, and a meaning.
     """
-    order = np.argsort(table["entropy_share"], kind="stable")[:_MOST_LINES]
-    shown = {name: values[order] for name, values in table.items()}
-    shown["spread"] = np.sqrt(shown["row_variance"])
     fields = {name: f"{{{name}}}" for name in indices(table)}
-    fields |= {heading: field for heading, (field, _) in _COLUMNS.items()}
-    meanings = {heading: meaning for heading, (_, meaning) in _COLUMNS.items()}
-    lines = [
-        {name: text.format(**head) for name, text in fields.items()}
-        for head in rows_of_columns(shown)
-    ]
-    rest = len(table["rows"]) - len(order)
-    less = f"\nLess sharp heads, not shown: {rest}" if rest else ""
-    return f"{aligned(lines)}{less}\n\n{legend(meanings | {'(in brackets)': _BRACKETS})}"
+    fields |= {heading: field for heading, (field, _) in columns.items()}
+    heads = rows_of_columns(table)
+    shown = heads[:_MOST_LINES]
+    lines = [{name: text.format(**head) for name, text in fields.items()} for head in shown]
+    rest = len(heads) - len(shown)
+    less = f"\nFurther heads, not shown: {rest}" if rest else ""
+    meanings = {heading: meaning for heading, (_, meaning) in columns.items()}
+    return f"{aligned(lines)}{less}\n\n{legend(meanings)}"
 
 
 def advice(table: Columns) -> dict[str, str]:
@@ -194,6 +199,6 @@ def _of_heads(words: str, table: Columns, where: BoolArray) -> str:
     """A sentence about the heads where a mask is true, with the numbers of a few."""
     places = np.flatnonzero(where)
     heads = [" ".join(f"{name} {table[name][i]}" for name in indices(table)) for i in places]
-    is_short = 0 < len(places) <= _MOST_NAMED and any(heads)
+    is_short = len(places) <= _MOST_NAMED and any(heads)
     names = f" ({', '.join(heads)})" if is_short else ""
     return f"In {len(places)} of {len(where)} heads{names}, {words}"

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
 from sdpa.diagnosis.head_rows import HeadRows, Heads, Mask
-from sdpa.diagnosis.quantities import OF_VECTORS, QUANTITIES, Quantity, Sums, values_of
-from sdpa.scaling import Rule, resolve_divisor
+from sdpa.diagnosis.quantities import OF_VECTORS, QUANTITIES, Quantity, values_of
+from sdpa.scaling import SCALED, Rule
 from sdpa.theory.gaussian_rows import gaussian_rows
 
 # rows of a larger deviation are one-hot within 1e-5, and integrals over them lose digits
@@ -58,10 +58,9 @@ class Estimates:
         found: dict[str, npt.NDArray[Any]] = dict(zip(self.axes, places, strict=True))
         found["rows"] = self.rows.ravel()
         for name, estimate in self.estimates.items():
-            found[name] = estimate.value.ravel()
-            for end, values in (("se", estimate.error), ("exact", estimate.gaussian)):
-                if not np.isnan(values).all():
-                    found[f"{name}_{end}"] = values.ravel()
+            for end, values in zip(("", "_se", "_exact"), estimate, strict=True):
+                if not (end and np.isnan(values).all()):
+                    found[f"{name}{end}"] = values.ravel()
         return found
 
 
@@ -69,16 +68,13 @@ class Estimates:
 class Diagnosis(Estimates):
     """The effect of the scale on the attention of each head: the quantities of `QUANTITIES`."""
 
-    d_k: int | None  # None for scores
-    n_queries: int
-    n_keys: int
-    divisor: float
+    divisor: float  # 1 for scores
 
 
 def diagnose(
     q: npt.ArrayLike,
     k: npt.ArrayLike,
-    scaling: Rule = "d_k^1/2",
+    scaling: Rule = SCALED,
     mask: Mask | None = None,
     *,
     axes: Sequence[str] | None = None,
@@ -120,9 +116,7 @@ def diagnose(
     >>> found["variance_ratio"].value.round(1)
     array([1., 1., 1.])
     """
-    heads = Heads.of(q, k, mask, axes)
-    divisor = resolve_divisor(scaling, heads.q.shape[-1], heads.mask.shape[-1], mask)
-    return diagnosis_of([heads], divisor, has_exact=exact)
+    return diagnosis_of([Heads.of(q, k, mask, axes, scaling)], has_exact=exact)
 
 
 def diagnose_scores(
@@ -140,71 +134,64 @@ def diagnose_scores(
     >>> found["max_weight"].value.round(2), found["max_weight"].gaussian.round(2), "q_std" in found.estimates
     (array([0.16, 0.16, 0.16]), array([0.16, 0.17, 0.16]), False)
     """
-    return diagnosis_of([Heads.of(scores, None, mask, axes)], 1.0)
+    return diagnosis_of([Heads.of(scores, None, mask, axes)])
 
 
-def diagnosis_of(parts: Sequence[Heads], divisor: float, *, has_exact: bool = True) -> Diagnosis:
-    """The diagnosis of heads, whose scores are divided by the divisor, over the sequences of all
-    parts.
-    """
+def diagnosis_of(parts: Sequence[Heads], *, has_exact: bool = True) -> Diagnosis:
+    """The diagnosis of heads over the sequences of all parts."""
     first = parts[0]
+    known = [one for one in QUANTITIES if first.k is not None or one.name not in OF_VECTORS]
     found = [
-        [one.rows(divisor) for heads in parts for one in heads.of_head(head)]
+        [one.measured() for heads in parts for one in heads.of_head(head)]
         for head in np.ndindex(first.shape)
     ]
-    sums = Sums.of([[one.sums for one in rows] for rows in found], first.d_k or 1, divisor)
-    counts = counted(sums, first)
-    exact: list[dict[str, float]] = [{} for _ in found]
-    if has_exact:
-        variances = sums.together().mean("unbiased_variance").tolist()
-        exact = [gaussian_values(*each) for each in zip(found, variances, strict=True)]
-    known = [one for one in QUANTITIES if first.k is not None or one.name not in OF_VECTORS]
-    estimates = estimates_of(known, sums, counts.shape, found, exact)
-    n_queries, n_keys = np.max([heads.mask.shape[-2:] for heads in parts], axis=0).tolist()
-    return Diagnosis(
-        first.axes, len(found[0]), counts, estimates, first.d_k, n_queries, n_keys, divisor
-    )
+    of_heads = estimates_of(known, first.shape, found, has_exact=has_exact)
+    return Diagnosis(first.axes, *of_heads, first.divisor)
 
 
-def counted(sums: Sums, heads: Heads) -> npt.NDArray[np.int64]:
-    """The number of rows of each head; ValueError for a head without rows."""
-    counts = sums.together().by_name["rows"].astype(np.int64).reshape(heads.shape)
+def estimates_of(
+    quantities: Sequence[Quantity],
+    shape: tuple[int, ...],
+    found: Sequence[Sequence[HeadRows]],
+    *,
+    has_exact: bool = False,
+) -> tuple[int, npt.NDArray[np.int64], dict[str, Estimate]]:
+    """The number of sequences, the rows of each head, and its quantities; ValueError for a head
+    without rows.
+
+    Quantities of sums have standard errors from 2 sequences, by the jackknife (Efron and Stein
+    1981, Ann. Statist. 9:586).
+    """
+    of_each = {
+        name: np.transpose([[one.sums[name] for one in sequences] for sequences in found])
+        for name in found[0][0].sums
+    }
+    total = {name: values.sum(axis=0) for name, values in of_each.items()}
+    counts = total["rows"].astype(np.int64).reshape(shape)
     if not counts.all():
         raise ValueError(
             "mask: expected a query that sees two keys or more in each head, got none in "
             f"{counts.size - np.count_nonzero(counts)} of {counts.size}"
         )
-    return counts
-
-
-def estimates_of(
-    quantities: Sequence[Quantity],
-    sums: Sums,
-    shape: tuple[int, ...],
-    found: Sequence[Sequence[HeadRows]] = (),
-    exact: Sequence[Mapping[str, float]] = (),
-) -> dict[str, Estimate]:
-    """Quantities of heads, of that shape; those of sums have standard errors from 2 sequences, by
-    the jackknife (Efron and Stein 1981, Ann. Statist. 9:586).
-    """
-    sequences, count = sums.by_name["rows"].shape
+    without_each = {name: total[name] - values for name, values in of_each.items()}
+    sequences = len(of_each["rows"])
+    exact = [gaussian_values(one) if has_exact else {} for one in found]
     estimates = {}
     for each in quantities:
-        error = np.full(count, np.nan)
-        if each.of is None:
-            value = np.array([each.of_head(rows) for rows in found])
-        else:
-            value = each.of(sums.together())
-            if sequences > 1:
-                variance = each.of(sums.without_each()).var(axis=0)
-                error = np.sqrt((sequences - 1) * variance)
-        gaussian = np.array([one.get(each.name, np.nan) for one in exact or [{}] * count])
-        by_place = (values.reshape(shape) for values in (value, error, gaussian))
-        estimates[each.name] = Estimate(*by_place)
-    return estimates
+        error = np.full(len(found), np.nan)
+        with np.errstate(divide="ignore", invalid="ignore"):  # a sequence may have no rows
+            if each.of is None:
+                value = np.array([each.of_head(one) for one in found])
+            else:
+                value = each.of(total)
+                if sequences > 1:
+                    error = np.sqrt((sequences - 1) * each.of(without_each).var(axis=0))
+        gaussian = np.array([one.get(each.name, np.nan) for one in exact])
+        estimates[each.name] = Estimate(*(x.reshape(shape) for x in (value, error, gaussian)))
+    return sequences, counts, estimates
 
 
-def gaussian_values(sequences: Sequence[HeadRows], variance: float) -> dict[str, float]:
+def gaussian_values(sequences: Sequence[HeadRows]) -> dict[str, float]:
     """Means over rows of independent normal scores of variances proportional to
     `independent_variance`, with a given mean; by name.
 
@@ -212,7 +199,9 @@ def gaussian_values(sequences: Sequence[HeadRows], variance: float) -> dict[str,
     in a row would be no better: among few keys it varies by chance, and rows in which it is large
     are also those with a large weight.
     """
-    n, independent = (values_of(sequences, name) for name in ("n_visible", "independent_variance"))
+    names = "n_visible", "independent_variance", "row_variance"
+    n, independent, variances = (values_of(sequences, name) for name in names)
+    variance = (variances * n / (n - 1)).mean()
     sigma = np.sqrt(variance * independent / (independent.mean() or 1.0))
     of_rows = gaussian_rows(np.minimum(sigma, LARGEST_SIGMA), n.astype(int))
     max_weight, entropy, square, saturated = of_rows.T

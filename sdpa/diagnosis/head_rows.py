@@ -3,7 +3,7 @@
 A row counts if its query sees two keys or more.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -14,6 +14,7 @@ from sdpa._arrays import BoolArray, FloatArray
 from sdpa.attention import softmax
 from sdpa.masks import broadcast_mask, named_mask
 from sdpa.metrics import SATURATED, row_variance
+from sdpa.scaling import SCALED, Rule, resolve_divisor
 from sdpa.softmax_rows import row_diagnostics
 
 BATCH = "batch"  # the axis of independent sequences
@@ -28,22 +29,28 @@ _NOISE = 1e-13  # relative rounding errors of sums of up to thousands of numbers
 
 
 class HeadRows(NamedTuple):
-    """The rows of a head in a sequence that count, under a divisor.
+    """The rows of a head in a sequence that count.
 
     `rows` has for each row the values whose means are quantities of a diagnosis, and
 
         rows                   1
         n_visible              number n of visible keys
-        unbiased_variance      of the scaled scores, with 1/(n-1)
-        independent_variance   |q|^2 (mean of |k|^2) / (d_k c^2), that of scores under the divisor c
-                               of vectors of these lengths in independent directions; 1 beside
-                               scores
+        score_variance         of q.k, with 1/n
+        unbiased_variance      of q.k, with 1/(n-1)
+        independent_variance   |q|^2 (mean of |k|^2) / d_k, that of q.k of vectors of these lengths
+                               in independent directions; 1 beside scores
         jacobian_square        |J|_F^2
     """
 
     rows: dict[str, FloatArray]  # by name, each (rows,)
     sums: dict[str, float]  # those over rows, and over the entries of q and k
-    top_key: int  # place of the key with most weight, from the first one that a row sees
+    top_key: int = 0  # place of the key with most weight, from the first one that a row sees
+
+    @classmethod
+    def of(cls, parts: Sequence[Mapping[str, FloatArray]]) -> Self:
+        """From the values of parts of the rows."""
+        rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return cls(rows, {name: float(values.sum()) for name, values in rows.items()})
 
 
 class Head(NamedTuple):
@@ -53,6 +60,7 @@ class Head(NamedTuple):
     k: FloatArray | None  # (n_keys, d_k), with zeros for keys that no row sees; None beside scores
     visible: BoolArray  # (rows, n_keys)
     places: npt.NDArray[np.int64]  # of the rows among all queries, (rows,)
+    divisor: float
 
     def tiles(self) -> Iterator[tuple[slice, FloatArray]]:
         """Places of rows, with their scores before the divisor, -inf where a key is hidden."""
@@ -62,31 +70,29 @@ class Head(NamedTuple):
             scores = self.q[rows] if self.k is None else self.q[rows] @ self.k.T
             yield rows, np.where(self.visible[rows], scores, -np.inf)
 
-    def rows(self, divisor: float) -> HeadRows:
+    def measured(self) -> HeadRows:
         """The values of all rows."""
         seen = np.asarray(self.visible.any(axis=0))
         first = int(seen.argmax())  # padding may come before it
         received = np.zeros(len(seen))  # weight of each key
         parts = []
         for rows, scores in self.tiles():
-            received += softmax(scores / divisor).sum(axis=0)
-            independent = self._independent_variance(rows, divisor)
-            parts.append(_values(scores, independent, divisor))
-        whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        sums = {name: float(values.sum()) for name, values in whole.items()}
-        sums["first_key_weight"] = float(received[first])
-        sums["most_attended_share"] = float(received.max())
+            received += softmax(scores / self.divisor).sum(axis=0)
+            parts.append(_values(scores, self._independent_variance(rows), self.divisor))
+        found = HeadRows.of(parts)
+        found.sums["first_key_weight"] = received[first]
+        found.sums["most_attended_share"] = received.max()
         if self.k is not None:
-            sums |= _moments("q", self.q) | _moments("k", self.k[seen])
-        return HeadRows(whole, sums, int(received.argmax()) - first)
+            found.sums.update(_moments("q", self.q) | _moments("k", self.k[seen]))
+        return found._replace(top_key=int(received.argmax()) - first)
 
-    def _independent_variance(self, rows: slice, divisor: float) -> FloatArray:
+    def _independent_variance(self, rows: slice) -> FloatArray:
         visible = self.visible[rows]
         if self.k is None:
             return np.ones(len(visible))
         q = self.q[rows]
         squares = visible @ np.vecdot(self.k, self.k) / visible.sum(axis=-1)
-        return np.asarray(np.vecdot(q, q) * squares / q.shape[-1] / divisor**2)
+        return np.asarray(np.vecdot(q, q) * squares / q.shape[-1])
 
 
 def _values(scores: FloatArray, independent: FloatArray, divisor: float) -> dict[str, FloatArray]:
@@ -94,14 +100,15 @@ def _values(scores: FloatArray, independent: FloatArray, divisor: float) -> dict
     found = row_diagnostics(scores, divisor)
     visible = scores > -np.inf
     n = visible.sum(axis=-1).astype(np.float64)
-    measured = row_variance(scores) / divisor / divisor
+    measured = row_variance(scores)
     variance = np.where(measured <= _NOISE**2 * independent, 0.0, measured)
     return {
         "rows": np.ones_like(n),
         "n_visible": n,
         "independent_variance": independent,
-        "row_variance": variance,
+        "score_variance": variance,
         "unbiased_variance": variance * n / (n - 1),
+        "row_variance": variance / divisor / divisor,
         "largest_absolute_score": np.where(visible, np.abs(scores), 0.0).max(axis=-1) / divisor,
         "max_weight": found.max_weight,
         "saturated_rows": (found.max_weight > SATURATED).astype(np.float64),
@@ -114,8 +121,8 @@ def _values(scores: FloatArray, independent: FloatArray, divisor: float) -> dict
 
 def _moments(name: str, entries: FloatArray) -> dict[str, float]:
     """The sums of the entries of vectors and of their squares, and their number."""
-    square = float(np.vecdot(entries, entries).sum())
-    found = {"count": float(entries.size), "sum": float(entries.sum()), "squares": square}
+    square = np.vecdot(entries, entries).sum()
+    found = {"count": entries.size, "sum": entries.sum(), "squares": square}
     return {f"{name}_{part}": value for part, value in found.items()}
 
 
@@ -127,6 +134,7 @@ class Heads:
     k: npt.NDArray[Any] | None  # (batch, ..., n_keys, d_k); None beside scores
     mask: BoolArray  # (batch, ..., n_queries, n_keys)
     axes: tuple[str, ...]  # names of the leading axes but batch; `head` may be shorter in k
+    divisor: float  # of q.k; 1 beside scores
 
     @classmethod
     def of(
@@ -135,6 +143,7 @@ class Heads:
         k: npt.ArrayLike | None,
         mask: Mask | None,
         axes: Sequence[str] | None,
+        scaling: Rule = SCALED,
     ) -> Self:
         """From the arguments of `diagnose`, or, without k, of `diagnose_scores`, which name the
         errors.
@@ -153,31 +162,28 @@ class Heads:
                 "to 1, as weights do; np.log(weights) has the same softmax, and `sdpa diagnose "
                 "--weights` reads weights"
             )
-        if keys is None:
-            n_keys = queries.shape[-1]
-        else:
+        n_keys, divisor = queries.shape[-1], 1.0
+        if keys is not None:
             _check_shapes(queries.shape, keys.shape, names)
             n_keys = keys.shape[-2]
+            divisor = resolve_divisor(scaling, keys.shape[-1], n_keys, mask)
         if n_keys < 2:
             raise ValueError(f"expected 2 keys or more, got {n_keys}")
         shape = (*queries.shape[:-1], n_keys)
         named = named_mask(mask, *shape[-2:]) if isinstance(mask, str) else mask
         shown = broadcast_mask([True] if named is None else named, shape)
+        place = names.index(BATCH) if BATCH in names else None
 
         def batch_first(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-            return np.moveaxis(array, names.index(BATCH), 0) if BATCH in names else array[None]
+            return array[None] if place is None else np.moveaxis(array, place, 0)
 
         return cls(
             batch_first(queries),
             None if keys is None else batch_first(keys),
             batch_first(shown),
             tuple(name for name in names if name != BATCH),
+            divisor,
         )
-
-    @property
-    def d_k(self) -> int | None:
-        """The width of q and k; None beside scores."""
-        return None if self.k is None else self.q.shape[-1]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -201,20 +207,23 @@ class Heads:
         visible = self.mask[index]
         if self.k is None:
             visible = visible & ~hidden_scores(q)
-        counted = visible.sum(axis=-1) >= 2
+        counted = visible.sum(axis=-1, keepdims=True) >= 2
         places = np.flatnonzero(counted)
+        of_head = ", ".join(
+            f"{name} {i}" for name, i in zip((BATCH, *self.axes), index, strict=True)
+        )
         if self.k is None:
-            _check_sizes(f"scores{[*index]}", q, visible & counted[:, None])
-            return Head(q[places], None, visible[places], places)
+            _check_sizes(f"scores ({of_head})", q, visible & counted)
+            return Head(q[places], None, visible[places], places, self.divisor)
+        _check_sizes(f"q ({of_head})", q, counted)
         lengths = zip(index, self.q.shape, self.k.shape[:-2], strict=False)
         of_group = tuple(i * shared // length for i, length, shared in lengths)
         k = np.asarray(self.k[of_group], np.float64)
         visible = visible[places]
         seen = visible.any(axis=0)[:, None]
-        _check_sizes(f"q{[*index]}", q, counted[:, None])
-        _check_sizes(f"k{[*of_group]}", k, seen)
+        _check_sizes(f"k (of {of_head})", k, seen)
         # padding may be huge or NaN
-        return Head(q[places], np.where(seen, k, 0.0), visible, places)
+        return Head(q[places], np.where(seen, k, 0.0), visible, places, self.divisor)
 
 
 def hidden_scores(scores: FloatArray) -> BoolArray:
@@ -230,9 +239,11 @@ def are_weights(rows: npt.NDArray[Any]) -> bool:
     """True if every row is non-negative and sums to 1, to the precision of 8 binary digits, or is
     all 0 as padding.
     """
+    if not (rows >= 0).all():
+        return False
     sums = rows.sum(axis=-1, dtype=np.float64)
     is_one = np.abs(sums - 1) < 0.01
-    return bool(is_one.any() and (is_one | (sums == 0)).all() and (rows >= 0).all())
+    return bool(is_one.any() and (is_one | (sums == 0)).all())
 
 
 def _check_sizes(name: str, values: FloatArray, used: BoolArray) -> None:
@@ -243,8 +254,8 @@ def _check_sizes(name: str, values: FloatArray, used: BoolArray) -> None:
     if len(wrong):
         row, column = wrong[0].tolist()
         raise ValueError(
-            f"{name}: expected finite numbers up to {_LARGEST:g} in size, got {len(wrong)} that "
-            f"are not, the first {values[row, column]} at ({row}, {column})"
+            f"{name}: expected finite numbers up to {_LARGEST:g} in size, got {len(wrong)} that are "
+            f"not, the first {values[row, column]} in row {row} of the sequence, column {column}"
         )
 
 
@@ -274,14 +285,11 @@ def usual_axes(n_leading: int) -> tuple[str, ...]:
 
 def _check_shapes(q: tuple[int, ...], k: tuple[int, ...], axes: tuple[str, ...]) -> None:
     """ValueError unless the shapes of q and k belong together."""
-    if len(q) != len(k) or q[-1] != k[-1]:
+    shared = zip(axes, q, k, strict=False)
+    has_same = all(a % b == 0 if name == "head" else a == b for name, a, b in shared)
+    if len(q) != len(k) or q[-1] != k[-1] or not has_same:
         raise ValueError(
-            f"expected q and k with the same number of axes and the same d_k (last axis), got {q} "
-            f"and {k}"
+            "expected q and k with the same d_k (last axis) and the same leading axes, or as many "
+            f"heads in q as in k or a multiple (grouped queries), got q {q} and k {k} with the "
+            f"leading axes {axes}"
         )
-    for name, length, shared in zip(axes, q, k, strict=False):
-        if length % shared if name == "head" else length != shared:
-            raise ValueError(
-                f"expected the same length of the axis {name!r} in q and k, or as many heads in q as "
-                f"in k or a multiple (grouped queries), got {q} and {k}"
-            )

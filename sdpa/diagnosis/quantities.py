@@ -16,64 +16,14 @@ alignment_effect smaller.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Self
+from dataclasses import dataclass
 
 import numpy as np
 
 from sdpa._arrays import FloatArray
 from sdpa.diagnosis.head_rows import HeadRows
 
-
-@dataclass(frozen=True)
-class Sums:
-    """Sums by name, (sequences, heads), or (heads,) for all sequences together."""
-
-    by_name: Mapping[str, FloatArray]
-    d_k: int = 1
-    divisor: float = 1.0
-
-    @classmethod
-    def of(
-        cls, found: Sequence[Sequence[Mapping[str, float]]], d_k: int = 1, divisor: float = 1.0
-    ) -> Self:
-        """From those of each sequence of each head."""
-        by_name = {
-            name: np.transpose([[one[name] for one in sequences] for sequences in found])
-            for name in found[0][0]
-        }
-        return cls(by_name, d_k, divisor)
-
-    def mean(self, name: str) -> FloatArray:
-        """Sum over rows of a value, over the number of rows; NaN without rows."""
-        return ratio(self.by_name[name], self.by_name["rows"])
-
-    def variance(self, name: str) -> FloatArray:
-        """Variance with 1/n of the entries of q or k."""
-        parts = ("count", "sum", "squares")
-        count, total, squares = (self.by_name[f"{name}_{part}"] for part in parts)
-        return np.maximum(ratio(squares, count) - ratio(total, count) ** 2, 0.0)
-
-    def entries(self) -> FloatArray:
-        """Var[q_a] Var[k_a] d_k / c^2; NaN where the scores of each row are equal."""
-        of_entries = self.variance("q") * self.variance("k") * self.d_k / self.divisor**2
-        return np.where(self.mean("row_variance") > 0, of_entries, np.nan)
-
-    def together(self) -> Self:
-        """The sums over all sequences."""
-        totals = {name: values.sum(axis=0) for name, values in self.by_name.items()}
-        return replace(self, by_name=totals)
-
-    def without_each(self) -> Self:
-        """The sums without each of the sequences, (sequences, heads)."""
-        rest = {name: values.sum(axis=0) - values for name, values in self.by_name.items()}
-        return replace(self, by_name=rest)
-
-
-def ratio(top: FloatArray, bottom: FloatArray) -> FloatArray:
-    """NaN where the denominator is 0."""
-    return np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0)
+Sums = Mapping[str, FloatArray]  # by name, (sequences, heads), or (heads,) for all sequences
 
 
 @dataclass(frozen=True)
@@ -90,11 +40,39 @@ class Quantity:
     of_head: Callable[[Sequence[HeadRows]], float] = lambda _: np.nan
 
 
+def mean(sums: Sums, name: str) -> FloatArray:
+    """Sum over rows of a value, over the number of rows; NaN without rows."""
+    return sums[name] / sums["rows"]
+
+
 def row_mean(name: str, meaning: str, formula: str, unit: str = "") -> Quantity:
     """A mean over rows."""
     return Quantity(
-        name, f"{meaning}, mean over rows", formula, partial(Sums.mean, name=name), unit
+        name, f"{meaning}, mean over rows", formula, lambda sums: mean(sums, name), unit
     )
+
+
+def _variance(sums: Sums, name: str) -> FloatArray:
+    """Variance with 1/n of the entries of q or k."""
+    total, squares = (sums[f"{name}_{part}"] / sums[f"{name}_count"] for part in ("sum", "squares"))
+    return np.maximum(squares - total**2, 0.0)
+
+
+def _entries(sums: Sums) -> FloatArray:
+    """d_k Var[q_a] Var[k_a]; NaN where the scores of each row are equal."""
+    d_k = mean(sums, "q_count")
+    of_entries = d_k * _variance(sums, "q") * _variance(sums, "k")
+    return np.where(of_entries * sums["score_variance"] > 0, of_entries, np.nan)
+
+
+def _std(name: str) -> Quantity:
+    meaning = f"standard deviation of the entries of {name}"
+    return Quantity(f"{name}_std", meaning, of=lambda sums: np.sqrt(_variance(sums, name)))
+
+
+def _unit_divisor(sums: Sums) -> FloatArray:
+    found = np.sqrt(mean(sums, "score_variance"))
+    return np.where(found > 0, found, np.nan)
 
 
 def values_of(sequences: Sequence[HeadRows], name: str) -> FloatArray:
@@ -109,19 +87,6 @@ def _most_attended_key(sequences: Sequence[HeadRows]) -> float:
     return float(found[counts.argmax()]) if 2 * counts.max() > len(places) else np.nan
 
 
-def _std(name: str) -> Quantity:
-    return Quantity(
-        f"{name}_std",
-        f"standard deviation of the entries of {name}",
-        of=lambda sums: np.sqrt(sums.variance(name)),
-    )
-
-
-def _unit_divisor(sums: Sums) -> FloatArray:
-    found = sums.divisor * np.sqrt(sums.mean("row_variance"))
-    return np.where(found > 0, found, np.nan)
-
-
 QUANTITIES: tuple[Quantity, ...] = (
     _std("q"),
     _std("k"),
@@ -129,19 +94,19 @@ QUANTITIES: tuple[Quantity, ...] = (
         "variance_ratio",
         "variance of the scaled scores within a row, over that for independent entries of mean 0",
         "E (1/(n-1)) sum_j (s_j - mean)^2 / (d_k Var[q_a] Var[k_a] / divisor^2)",
-        lambda sums: ratio(sums.mean("unbiased_variance"), sums.entries()),
+        lambda sums: mean(sums, "unbiased_variance") / _entries(sums),
     ),
     Quantity(
         "length_effect",
         "part of variance_ratio that is due to the lengths of q and k",
         "E[|q|^2 mean |k|^2] / (d_k^2 Var[q_a] Var[k_a])",
-        lambda sums: ratio(sums.mean("independent_variance"), sums.entries()),
+        lambda sums: mean(sums, "independent_variance") / _entries(sums),
     ),
     Quantity(
         "alignment_effect",
         "part of variance_ratio that is due to their directions",
         "variance_ratio / length_effect",
-        lambda sums: ratio(sums.mean("unbiased_variance"), sums.mean("independent_variance")),
+        lambda sums: sums["unbiased_variance"] / sums["independent_variance"],
     ),
     Quantity(
         "largest_absolute_score",
@@ -162,7 +127,7 @@ QUANTITIES: tuple[Quantity, ...] = (
         "jacobian_norm",
         "Frobenius norm of the Jacobian of the softmax, root mean square over rows",
         "sqrt(E |J|_F^2)",
-        lambda sums: np.sqrt(sums.mean("jacobian_square")),
+        lambda sums: np.sqrt(mean(sums, "jacobian_square")),
     ),
     Quantity(
         "jacobian_norm_median",
@@ -189,7 +154,7 @@ QUANTITIES: tuple[Quantity, ...] = (
         "unit_exponent",
         "power of d_k that unit_divisor is",
         "ln(unit_divisor) / ln(d_k)",
-        lambda sums: ratio(np.log(_unit_divisor(sums)), np.full(1, np.log(sums.d_k))),
+        lambda sums: np.log(_unit_divisor(sums)) / np.log(mean(sums, "q_count")),
     ),
 )
 # The names of those that scores alone do not have.

@@ -16,11 +16,11 @@ import numpy.typing as npt
 from scipy.special import log_softmax
 
 from sdpa._arrays import FloatArray
-from sdpa.diagnosis.estimates import Estimates, counted, estimates_of
-from sdpa.diagnosis.head_rows import Head, Heads, Mask
-from sdpa.diagnosis.quantities import Quantity, Sums, ratio, row_mean
+from sdpa.diagnosis.estimates import Estimates, estimates_of
+from sdpa.diagnosis.head_rows import Head, HeadRows, Heads, Mask
+from sdpa.diagnosis.quantities import Quantity, row_mean
 from sdpa.metrics import row_variance
-from sdpa.scaling import Rule, resolve_divisor
+from sdpa.scaling import SCALED, Rule
 from sdpa.softmax_rows import row_diagnostics
 
 # With s and t the scaled scores of a row of a and of b, and w and v their softmax.
@@ -40,18 +40,16 @@ COMPARED = (
         "spread_ratio",
         "standard deviation of the divided scores of a row, in b over that in a",
         "sqrt(E var(t) / E var(s))",
-        lambda sums: np.sqrt(ratio(sums.mean("variance_b"), sums.mean("variance_a"))),
+        lambda sums: np.sqrt(sums["variance_b"] / sums["variance_a"]),
     ),
     row_mean("entropy_change", "entropy in b less that in a", "E[H(v) - H(w)]", "nats"),
 )
-
-_SUMMED = ("rows", "divergence", "variance_a", "variance_b", "same_largest_key", "entropy_change")
 
 
 def compare(
     a: npt.ArrayLike,
     b: npt.ArrayLike,
-    scaling: Rule = "d_k^1/2",
+    scaling: Rule = SCALED,
     mask: Mask | None = None,
     *,
     scaling_b: Rule | None = None,
@@ -84,69 +82,62 @@ def compare(
     """
     of_a = _heads("a", a, scaling, mask, axes)
     of_b = _heads("b", b, scaling if scaling_b is None else scaling_b, mask, axes)
-    return compare_heads([of_a[0]], of_a[1], [of_b[0]], of_b[1])
+    return compare_heads([of_a], [of_b])
 
 
 def _heads(
     name: str, run: npt.ArrayLike, scaling: Rule, mask: Mask | None, axes: Sequence[str] | None
-) -> tuple[Heads, float]:
-    """The heads of a run and their divisor; errors begin with its name."""
+) -> Heads:
+    """The heads of a run; errors begin with its name."""
     arrays = run if isinstance(run, tuple | list) else (run, None)
     if len(arrays) != 2:
         raise ValueError(
             f"{name}: expected q and k, or an array of scores, got {len(arrays)} arrays"
         )
     try:
-        heads = Heads.of(arrays[0], arrays[1], mask, axes)
-        if heads.d_k is None:
-            return heads, 1.0
-        return heads, resolve_divisor(scaling, heads.d_k, heads.mask.shape[-1], mask)
+        return Heads.of(arrays[0], arrays[1], mask, axes, scaling)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
 
 
-def compare_heads(
-    a: Sequence[Heads], divisor_a: float, b: Sequence[Heads], divisor_b: float
-) -> Estimates:
-    """As `compare`, from heads and their divisors; documents are parts, as in a diagnosis."""
-    shapes = [[heads.mask.shape for heads in run] for run in (a, b)]
-    if shapes[0] != shapes[1]:
-        raise ValueError(
-            "expected scores of the same shape, got {} in a and {} in b".format(
-                *(", ".join(map(str, one)) for one in shapes)
-            )
-        )
-    found = []
-    for head in np.ndindex(a[0].shape):
-        of_a, of_b = ([one for part in run for one in part.of_head(head)] for run in (a, b))
-        found.append([_sums(*pair, divisor_a, divisor_b) for pair in zip(of_a, of_b, strict=True)])
-    sums = Sums.of(found)
-    rows = counted(sums, a[0])
-    return Estimates(a[0].axes, len(found[0]), rows, estimates_of(COMPARED, sums, rows.shape))
+def compare_heads(a: Sequence[Heads], b: Sequence[Heads]) -> Estimates:
+    """As `compare`, from heads; documents are parts, as in a diagnosis."""
+    of_a, of_b = ([heads.mask.shape for heads in run] for run in (a, b))
+    if of_a != of_b:
+        raise ValueError(f"expected scores of the same shape, got {of_a} in a and {of_b} in b")
+    first = a[0]
+    found = [
+        [
+            _rows(*pair)
+            for parts in zip(a, b, strict=True)
+            for pair in zip(*(part.of_head(head) for part in parts), strict=True)
+        ]
+        for head in np.ndindex(first.shape)
+    ]
+    return Estimates(first.axes, *estimates_of(COMPARED, first.shape, found))
 
 
-def _sums(a: Head, b: Head, divisor_a: float, divisor_b: float) -> dict[str, float]:
-    """The sums over the rows of a head in a sequence, by name."""
+def _rows(a: Head, b: Head) -> HeadRows:
+    """The values of the rows of a head in a sequence."""
     if not np.array_equal(a.visible, b.visible):
         raise ValueError(
             "expected a and b to hide the same keys, got one that is hidden in a or b alone, where "
             "a divergence is infinite"
         )
-    total = dict.fromkeys(_SUMMED, 0.0)
+    parts = []
     for (_, of_a), (_, of_b) in zip(a.tiles(), b.tiles(), strict=True):
-        s, t = of_a / divisor_a, of_b / divisor_b
-        in_a, in_b = (row_diagnostics(scores, 1.0) for scores in (s, t))
-        of_rows = (
-            np.ones(len(s)),
-            divergence(s, t),
-            row_variance(s),
-            row_variance(t),
-            s.argmax(axis=-1) == t.argmax(axis=-1),
-            in_b.entropy - in_a.entropy,
-        )
-        for name, values in zip(_SUMMED, of_rows, strict=True):
-            total[name] += float(values.sum())
-    return total
+        s, t = of_a / a.divisor, of_b / b.divisor
+        entropies = [row_diagnostics(scores, 1.0).entropy for scores in (s, t)]
+        of_tile = {
+            "rows": np.ones(len(s)),
+            "divergence": divergence(s, t),
+            "variance_a": row_variance(s),
+            "variance_b": row_variance(t),
+            "same_largest_key": (s.argmax(axis=-1) == t.argmax(axis=-1)).astype(np.float64),
+            "entropy_change": entropies[1] - entropies[0],
+        }
+        parts.append(of_tile)
+    return HeadRows.of(parts)
 
 
 def divergence(s: FloatArray, t: FloatArray) -> FloatArray:

@@ -5,6 +5,8 @@ A .safetensors file has the length of its header, 8 bytes with the lowest first,
 """
 
 import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +62,20 @@ def arrays_in(path: Path) -> dict[str, Array]:
             return dict(content)
     except OSError as error:
         raise FilesError(f"{path}: cannot read: {error.strerror or error}") from None
-    except Exception as error:  # of NumPy, zipfile, zlib, tokenize or json
+    except Exception:  # of NumPy, zipfile, zlib, tokenize or json, in their words
         raise FilesError(
-            f"{path}: expected arrays of numbers, got other or damaged bytes ({error})"
+            f'{path}: expected arrays of numbers, as np.save("q.npy", q) or np.savez("qk.npz", q=q, '
+            "k=k) saves them, got text, Python objects or damaged bytes"
         ) from None
+
+
+@contextmanager
+def naming(paths: Sequence[Path]) -> Iterator[None]:
+    """A ValueError within as one that begins with the names of the files."""
+    try:
+        yield
+    except ValueError as error:
+        raise FilesError(f"{' and '.join(map(str, paths))}: {error}") from None
 
 
 def in_a_known_type(array: Array) -> Array:

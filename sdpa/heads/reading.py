@@ -7,7 +7,7 @@ option that decides.
 
 import re
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -16,39 +16,47 @@ from typing import Literal
 import numpy as np
 
 from sdpa._arrays import BoolArray
-from sdpa.diagnosis.head_rows import BATCH, Heads, numbers_of, usual_axes
-from sdpa.heads.formats import Array, FilesError, arrays_in, in_a_known_type
-from sdpa.heads.weights import check_weights, equal_rows, scores_of
+from sdpa.diagnosis.head_rows import BATCH, Heads, hidden_scores, numbers_of, usual_axes
+from sdpa.heads.formats import Array, FilesError, arrays_in, in_a_known_type, naming
+from sdpa.heads.weights import equal_rows, scores_of
 from sdpa.masks import broadcast_mask, named_mask
-from sdpa.scaling import Rule, resolve_divisor
+from sdpa.scaling import SCALED, resolve_divisor
 
 Kind = Literal["q", "scores", "weights"]
-Key = tuple[str, int | None]  # role, and number of the layer
-_MASKS = ("mask", "attention_mask")
-_ROLES = ("q", "k", "scores", "weights", "cu_seqlens", *_MASKS)
+Arrays = dict[str, Array]  # by name
+_MASKS = {"mask", "attention_mask"}
+_ROLES = {"q", "k", "scores", "weights", "cu_seqlens"} | _MASKS
 _NAME = re.compile(rf"({'|'.join(_ROLES)})(?:\.([0-9]+))?")
 _POSITION = "position"
+_PADDING = "padding"
 _WIDEST = 256  # of one head in published models
 
 
 @dataclass(frozen=True)
-class Layout:
+class Options:
     """What names of arrays do not tell.
 
     Attributes:
-        mask: name of a mask.
-        mask_file, cu_seqlens: a file with a mask, and one with the places of packed documents; None
-            for arrays of that name in the file of q and k.
-        drops_padding: True to leave out rows of equal weights or scores, and of zeros in q.
+        kind: of the numbers in the arrays; q stands for queries and keys.
+        scaling: the rule for q and k; other arrays are divided already.
+        mask: names of masks and of files with a mask, between commas; `padding` leaves out rows of
+            equal weights or scores, and of zeros in q.
+        cu_seqlens: a file with the places of packed documents; None for an array of that name
+            beside q and k.
         axes: names of the axes of q but the last; `position` may be left out where it is the last
             of them. None for the usual ones.
     """
 
+    kind: Kind = "q"
+    scaling: str = SCALED
     mask: str = "none"
-    mask_file: Path | None = None
     cu_seqlens: Path | None = None
-    drops_padding: bool = False
     axes: tuple[str, ...] | None = None
+
+    @property
+    def masks(self) -> list[str]:
+        """The names and files in `mask`."""
+        return self.mask.split(",")
 
 
 @dataclass(frozen=True)
@@ -57,39 +65,39 @@ class Layer:
 
     Attributes:
         heads: weights have become scores, ln w.
-        kind: of the numbers in the file.
+        parts: those of each document.
+        within: True for a query and a key of one document, (n_queries, n_keys).
+        options: those of its files.
         read_as: shape of the array q, scores or weights, and names of its axes.
         number: in the names of the arrays; None if the names have none.
-        documents: places of those that follow each other in a sequence; none for a single one.
-        shown: share of the pairs of a query and a key that masks and dropped rows leave.
-        noted: numbers of cases by what they are.
+        shown: share of the pairs of a query and a key of its document that are not hidden.
+        padding: number of rows that look like padding, and count.
+        rounded: number of weights of 0 that count as the smallest number of their type.
     """
 
     heads: Heads
-    kind: Kind
+    parts: list[Heads]
+    within: BoolArray
+    options: Options
     read_as: tuple[tuple[int, ...], tuple[str, ...]]
     number: int | None
-    documents: list[slice]
     shown: float
-    noted: Mapping[str, int]
+    padding: int
+    rounded: int
 
     @property
-    def parts(self) -> list[Heads]:
-        """The heads of each document."""
-        return [self.heads.part(place) for place in self.documents] or [self.heads]
+    def name(self) -> str:
+        """The name of its first array."""
+        return self.options.kind if self.number is None else f"{self.options.kind}.{self.number}"
 
-    def divisor(self, rule: Rule) -> float:
-        """The divisor of q.k; 1 for scores and weights."""
-        if self.heads.k is None:
-            return 1.0
-        n_keys = max(part.mask.shape[-1] for part in self.parts)
-        mask = "none" if self.shown == 1 else "some"
-        return resolve_divisor(rule, self.heads.q.shape[-1], n_keys, mask)
+    @property
+    def may_be_causal(self) -> bool:
+        """True if no key is hidden, and a causal mask would fit."""
+        n_queries, n_keys = self.within.shape
+        return self.shown == 1 and n_queries <= n_keys
 
 
-def read_heads(
-    paths: Sequence[Path], layout: Layout | None = None, kind: Kind = "q"
-) -> list[Layer]:
+def read_heads(paths: Sequence[Path], options: Options = Options()) -> list[Layer]:
     """The queries and keys in one or two files, or the scores or weights in one, by layer.
 
     Files of one array each hold q and k, or the scores or weights. One .npz or .safetensors file
@@ -99,45 +107,54 @@ def read_heads(
 
     Args:
         paths: .npy files, which stay on the disk, or .npz or .safetensors files.
-        layout: what names do not tell; None if nothing is told.
-        kind: of the numbers in the arrays; q stands for queries and keys.
+        options: what names do not tell.
 
     Raises:
         FilesError: a file cannot be read, holds no such arrays, or can be read in two ways, or a
             mask or `sdpa.diagnose` refuses them.
     """
-    layout = layout or Layout()
     files = [arrays_in(path) for path in paths]
-    try:
-        named = _named(files, ["q", "k"] if kind == "q" else [kind])
-        for role, path in (("mask", layout.mask_file), ("cu_seqlens", layout.cu_seqlens)):
-            if path:
-                named[role, None] = _only(path)
-        numbers = [number for role, number in named if role == kind]
-        ordered = sorted(numbers, key=lambda number: number or 0)
-        return [_layer(named, kind, number, layout) for number in ordered]
-    except ValueError as error:
-        raise FilesError(f"{' and '.join(map(str, paths))}: {error}") from None
+    with naming(paths):
+        named = _named(files, ["q", "k"] if options.kind == "q" else [options.kind])
+        of_all = named.setdefault(None, {})
+        if options.cu_seqlens:
+            of_all["cu_seqlens"] = _only(options.cu_seqlens)
+        for name in options.masks:
+            if Path(name).suffix:
+                of_all[name] = _only(Path(name))
+        return [
+            _layer(of_all | own, number, options)
+            for number, own in sorted(named.items(), key=lambda item: item[0] or 0)
+            if options.kind in own
+        ]
 
 
-def _named(files: Sequence[dict[str, Array]], roles: Sequence[str]) -> dict[Key, Array]:
-    """The arrays by role and layer; FilesError unless each layer has all roles."""
-    found: dict[Key, Array] = {}
+def _named(files: Sequence[Arrays], roles: Sequence[str]) -> dict[int | None, Arrays]:
+    """The arrays by layer and role; FilesError unless each layer has all roles."""
+    found: dict[int | None, Arrays] = {}
+    expected = " and ".join(roles)
+    if len(files) > len(roles):
+        raise FilesError(f"expected no more files than arrays ({expected}), got {len(files)}")
     for role, file in zip(roles, files, strict=False):
         for name, array in file.items():
             if match := _NAME.fullmatch(name or role):
-                found[match[1], int(match[2]) if match[2] else None] = array
+                own = found.setdefault(int(match[2]) if match[2] else None, {})
+                if match[1] in own:
+                    raise FilesError(f"expected one array {match[0]}, got two")
+                own[match[1]] = array
             elif "mask" in name:
                 raise FilesError(
                     f"{name}: True is a visible key in some programs and a hidden one in others; "
                     "name the array mask (True: visible)"
                 )
-    layers = {layer for role, layer in found if role in roles}
-    if not layers or any((role, layer) not in found for role in roles for layer in layers):
-        names = ", ".join([repr(name) for file in files for name in file][:5])
+    of_layers = [own.keys() & {*roles} for own in found.values()]
+    if {len(own) for own in of_layers if own} != {len(roles)}:
+        names = [repr(name) if name else "one without a name" for file in files for name in file]
+        arguments = ", ".join(f"{role}={role}" for role in roles)
         raise FilesError(
-            f"expected arrays {' and '.join(roles)}, or so for each layer ({roles[0]}.3), or "
-            f"{len(roles)} files of one array, got {names or 'none'}"
+            f'expected arrays {expected}, as np.savez("{"".join(roles)}.npz", {arguments}) saves them '
+            f"in one file, or so for each layer ({roles[0]}.0, {roles[0]}.1), got "
+            f"{', '.join(names[:5]) or 'none'}"
         )
     return found
 
@@ -150,41 +167,73 @@ def _only(path: Path) -> Array:
     return file.popitem()[1]
 
 
-def _layer(named: Mapping[Key, Array], kind: Kind, number: int | None, layout: Layout) -> Layer:
+def _layer(arrays: Arrays, number: int | None, options: Options) -> Layer:
     """The heads of a layer; ValueError where arrays, masks or documents do not fit."""
-    q = _of_floats(named[kind, number])
-    k = _of_floats(named["k", number]) if kind == "q" else None
-    beside = {
-        role: in_a_known_type(array)
-        for role in ("cu_seqlens", *_MASKS)
-        if (array := named.get((role, number), named.get((role, None)))) is not None
-    }
-    ends = beside.pop("cu_seqlens", None)
-    axes = layout.axes or usual_axes(q.ndim - 2)
-    if k is not None and layout.axes is None:
-        _check(q.shape, k.shape, is_packed=ends is not None)
-        axes = axes if ends is None else (_POSITION, "head")
+    q, k, axes = _in_order(arrays, options)
+    read_as = q.shape, (*axes, *(("query", "key") if k is None else (_POSITION, "d_k")))
+    scores = (*q.shape[:-1], q.shape[-1] if k is None else k.shape[-2])
+    documents = _documents(arrays.get("cu_seqlens"), scores)
+    within = np.zeros(scores[-2:], bool)
+    for place in documents:
+        within[place, place] = True
+    visible = _visible(options.masks, arrays, scores, axes)
+    padding = equal_rows(q) if k is None else np.asarray(~q.any(axis=-1))
+    if _PADDING in options.masks:
+        is_token = ~padding[..., np.newaxis]
+        visible = visible & is_token
+        if k is not None and scores[-1] == scores[-2]:
+            visible = visible & is_token.mT
+    rounded = 0
+    if options.kind == "weights":
+        q, rounded = scores_of(q, visible, within)
+    seen = visible & within
+    if k is None:
+        seen = seen & ~hidden_scores(q)
+    mask, longest = "none" if (seen == within).all() else "some", within.sum(axis=-1).max()
+    divisor = 1.0 if k is None else resolve_divisor(options.scaling, q.shape[-1], longest, mask)
+    heads = Heads.of(q, k, visible, axes, divisor)
+    return Layer(
+        heads,
+        [heads.part(place) for place in documents],
+        within,
+        options,
+        read_as,
+        number,
+        float(seen.mean() / within.mean()),
+        int((padding & (seen.sum(axis=-1) > 1)).sum()),
+        rounded,
+    )
+
+
+def _in_order(arrays: Arrays, options: Options) -> tuple[Array, Array | None, tuple[str, ...]]:
+    """q and k with positions before d_k, or scores or weights, and their leading axes."""
+    q = _of_floats(arrays[options.kind])
+    k = _of_floats(arrays["k"]) if options.kind == "q" else None
+    axes = options.axes or usual_axes(q.ndim - 2)
+    if k is not None and options.axes is None:
+        is_packed = "cu_seqlens" in arrays and q.ndim == 3
+        _check(q.shape, k.shape, is_packed=is_packed)
+        axes = (_POSITION, "head") if is_packed else axes
     if k is not None and _POSITION in axes:
         q, k = (np.moveaxis(array, axes.index(_POSITION), -2) for array in (q, k))
         axes = tuple(name for name in axes if name != _POSITION)
-    read_as = q.shape, (*axes, *(("query", "key") if k is None else (_POSITION, "d_k")))
-    scores = (*q.shape[:-1], q.shape[-1] if k is None else k.shape[-2])
-    visible = named_mask(layout.mask, *scores[-2:])
-    for mask in beside.values():
-        visible = visible & _mask_of(mask, scores, axes)
-    padding = np.asarray(~q.any(axis=-1)) if kind == "q" else equal_rows(q)
-    if layout.drops_padding:
-        visible = visible & ~padding[..., np.newaxis]
-        if kind == "q" and scores[-1] == scores[-2]:
-            visible = visible & ~padding[..., np.newaxis, :]
-    noted = {"padding": 0 if layout.drops_padding or beside else int(padding.sum())}
-    if kind == "weights":
-        noted["zeros"] = int(((q == 0) & visible).sum())
-        check_weights(q, visible, is_named=layout.mask != "none")
-        q = scores_of(q, visible)
-    heads = Heads.of(q, k, visible, axes)
-    documents = [] if ends is None else _documents(ends, scores)
-    return Layer(heads, kind, read_as, number, documents, float(visible.mean()), noted)
+    return q, k, axes
+
+
+def _visible(
+    names: Sequence[str],
+    arrays: Arrays,
+    scores: tuple[int, ...],
+    axes: tuple[str, ...],
+) -> BoolArray:
+    """The keys that all masks show, by name, from files and from arrays; it broadcasts."""
+    visible = named_mask("none", *scores[-2:])
+    for name in (*names, *(_MASKS & arrays.keys())):
+        if name in arrays:
+            visible = visible & _mask_of(in_a_known_type(arrays[name]), scores, axes)
+        elif name != _PADDING:
+            visible = visible & named_mask(name, *scores[-2:])
+    return visible
 
 
 def _of_floats(array: Array) -> Array:
@@ -203,10 +252,10 @@ def _check(q: Sequence[int], k: Sequence[int], *, is_packed: bool) -> None:
     Raises:
         FilesError: q and k can be read in two ways, or in none.
     """
-    if q[-1] != k[-1] or q[-1] > _WIDEST:
+    if q[-1] > _WIDEST:
         raise FilesError(
-            f"expected q and k with the same d_k (last axis), {_WIDEST} at most, got q {q} and k "
-            f"{k}; heads side by side in the last axis need q.reshape(*q.shape[:-1], H, d_k), and "
+            f"expected a d_k (last axis) of {_WIDEST} at most, got q {q} and k {k}; heads "
+            "side by side in the last axis need q.reshape(*q.shape[:-1], H, d_k), and "
             "--axes batch,position,head unless they are packed"
         )
     if len(q) > 2 and 1 < q[-3] >= k[-2] and not is_packed:
@@ -218,14 +267,19 @@ def _check(q: Sequence[int], k: Sequence[int], *, is_packed: bool) -> None:
         )
 
 
-def _documents(array: Array, scores: Sequence[int]) -> list[slice]:
-    """The places of the documents that `cu_seqlens` names, without empty ones."""
+def _documents(array: Array | None, scores: Sequence[int]) -> list[slice]:
+    """The places of the documents that `cu_seqlens` names, without empty ones; all are one without
+    it.
+    """
+    if array is None:
+        return [slice(None)]
     places = array.astype(np.int64).ravel().tolist()
-    ends = [*places[:1], *places[-1:]]
-    if ends != [0, scores[-2]] or ends != [0, scores[-1]] or places != sorted(places):
+    n_queries, n_keys = scores[-2:]
+    is_whole = n_queries == n_keys and places[:1] + places[-1:] == [0, n_keys]
+    if not is_whole or places != sorted(places):
         raise FilesError(
-            f"cu_seqlens: expected numbers from 0 up to the {scores[-1]} tokens of scores "
-            f"{scores}, got {reprlib.repr(places)}"
+            f"cu_seqlens: expected numbers from 0 up to the {n_keys} tokens, got "
+            f"{reprlib.repr(places)}; for q of (head, position, d_k), add --axes head,position"
         )
     return [slice(first, end) for first, end in pairwise(places) if first < end]
 

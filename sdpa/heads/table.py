@@ -12,7 +12,6 @@ from sdpa.diagnosis import Estimates
 from sdpa.diagnosis.estimates import diagnosis_of
 from sdpa.diagnosis.quantities import Quantity
 from sdpa.heads.reading import Layer
-from sdpa.scaling import Scaling
 
 Columns = dict[str, npt.NDArray[Any]]  # by name, each with a value for every head
 OUTSIDE_DOCUMENT = Quantity(
@@ -23,47 +22,44 @@ OUTSIDE_DOCUMENT = Quantity(
 )
 
 
-def table_of(layers: Sequence[Layer], scaling: str = "d_k^1/2", mask: str = "none") -> Columns:
+def table_of(layers: Sequence[Layer]) -> Columns:
     """The diagnosis of all heads, in the order of their arrays.
 
     Its columns number heads, such as layer and head; then come sizes and the quantities of
     `sdpa.diagnosis.QUANTITIES` with errors and exact values, as far as they are known. Rows of a
-    document see its keys alone. The rule holds for q and k, and the mask is a name for the table.
+    document see its keys alone.
 
     Raises:
         ValueError: an option does not fit the arrays, or `sdpa.diagnose` refuses them.
     """
-    rule = Scaling.parse(scaling)
     tables = []
     for layer in layers:
-        divisor = layer.divisor(rule)
-        found = diagnosis_of(layer.parts, divisor)
-        sizes = {"n_queries": found.n_queries, "n_keys": found.n_keys, "mask": mask}
-        if found.d_k is not None:
-            sizes = {"d_k": found.d_k, **sizes, "scaling": rule.name, "divisor": divisor}
+        parts = layer.parts
+        found = diagnosis_of(parts)
+        n_queries, n_keys = np.max([part.mask.shape[-2:] for part in parts], axis=0).tolist()
+        sizes = {"n_queries": n_queries, "n_keys": n_keys, "mask": layer.options.mask}
+        if layer.options.kind == "q":
+            sizes = {"d_k": layer.heads.q.shape[-1], **sizes}
+            sizes |= {"scaling": layer.options.scaling, "divisor": found.divisor}
         table = columns_of(layer, found, sizes | {"sequences": found.sequences})
-        if layer.kind == "weights":  # they leave open what all scores of a row have in common
+        if layer.options.kind == "weights":  # what all scores of a row have in common is lost
             del table["largest_absolute_score"]
-        if layer.documents:
-            table[OUTSIDE_DOCUMENT.name] = _outside_document(layer, divisor)
+        if not layer.within.all():
+            table[OUTSIDE_DOCUMENT.name] = _outside_document(layer)
         tables.append(table)
     return together(tables)
 
 
-def _outside_document(layer: Layer, divisor: float) -> FloatArray:
+def _outside_document(layer: Layer) -> FloatArray:
     """The share of the weight of each head that leaves its document."""
-    lengths = [place.stop - place.start for place in layer.documents]
-    document = np.repeat(np.arange(len(lengths)), lengths)
     shares = []
     for head in np.ndindex(layer.heads.shape):
-        leaving = whole = 0.0
-        for one in layer.heads.of_head(head):
-            for rows, scores in one.tiles():
-                weights = softmax(scores / divisor)
-                is_outside = document[one.places[rows], np.newaxis] != document
-                leaving += weights[is_outside].sum()
-                whole += weights.sum()
-        shares.append(leaving / whole)
+        leaving = [
+            (softmax(scores / one.divisor) * ~layer.within[one.places[rows]]).sum(axis=-1)
+            for one in layer.heads.of_head(head)
+            for rows, scores in one.tiles()
+        ]
+        shares.append(np.concatenate(leaving).mean())
     return np.array(shares)
 
 
@@ -87,6 +83,12 @@ def together(tables: Sequence[Columns]) -> Columns:
             f"heads by {[indices(table) for table in tables]}"
         )
     return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+
+
+def in_order(table: Columns, values: FloatArray) -> Columns:
+    """The table from the head with the smallest of these values on."""
+    order = np.argsort(values, kind="stable")
+    return {name: column[order] for name, column in table.items()}
 
 
 def indices(names: Iterable[str]) -> list[str]:

@@ -18,35 +18,37 @@ _HIDDEN = 0.01  # of the weight: what rounding may leave on hidden keys
 _STEP = 16  # between the numbers where a tail of small weights is counted
 
 
-def check_weights(weights: Array, visible: BoolArray, *, is_named: bool) -> None:
-    """ValueError unless rows are those of weights, on the keys that a mask shows, which are not
-    causal without a mask by name.
+def _check(weights: Array, visible: BoolArray) -> None:
+    """ValueError unless rows are those of weights, or zeros, on the keys that a mask shows, which
+    are not causal unless the mask is.
     """
     if not are_weights(weights):
-        sums = weights.sum(axis=-1, dtype=np.float64)
+        sums = weights.sum(axis=-1, dtype=np.float64).ravel()
         raise ValueError(
             "weights: expected rows that are non-negative and sum to 1, as without dropout, got "
-            f"sums from {sums.min():.4g} to {sums.max():.4g}"
+            f"sums from {np.fmin.reduce(sums):.4g} to {np.fmax.reduce(sums):.4g}, and "
+            f"{np.isnan(sums).sum()} rows of NaN; --mask causal,padding leaves rows of NaN out, and "
+            "--mask causal,FILE those that a mask of tokens hides"
         )
-    equal = equal_rows(weights)
-    if not is_named and _is_causal(weights, visible & ~equal[..., np.newaxis]):
+    equal = equal_rows(weights) & weights.any(axis=-1)
+    if _is_causal(weights, visible & ~equal[..., np.newaxis]):
         raise ValueError(
             "weights: causal? Nearly all above the diagonal are 0; add --mask causal, and beside "
             "padding --mask causal,FILE with the mask of the tokenizer, or --mask causal,padding"
         )
-    counted = weights * visible.any(axis=-1, keepdims=True)
-    share = (counted * ~visible).sum(dtype=np.float64) / (counted.sum(dtype=np.float64) or 1.0)
-    if share > _HIDDEN:
+    hidden, whole = (each.sum(dtype=np.float64) for each in (weights * ~visible, weights))
+    if hidden > _HIDDEN * whole:
         raise ValueError(
-            f"mask: expected one that hides no weight, got one that hides {share:.0%} of it, beside "
+            f"mask: expected one that hides no weight, got one that hides {hidden / whole:.0%} of it, beside "
             f"{equal.sum()} rows of equal weights, as padding has; --mask causal,padding leaves "
-            "these rows out, and --mask causal,FILE those that a mask of tokens hides"
+            "these rows out, and --mask causal,FILE those that a mask of tokens hides. If your mask "
+            "is True for hidden keys, save its opposite"
         )
 
 
 def equal_rows(weights: Array) -> BoolArray:
-    """True for the rows whose weights are equal to the last bit, as in padding."""
-    return np.asarray(np.ptp(weights, axis=-1) == 0)
+    """True for the rows whose weights are equal to the last bit, or NaN, as in padding."""
+    return np.asarray(((weights == weights[..., :1]) | np.isnan(weights)).all(axis=-1))
 
 
 def _is_causal(weights: Array, visible: BoolArray) -> bool:
@@ -59,19 +61,30 @@ def _is_causal(weights: Array, visible: BoolArray) -> bool:
     return bool(is_square and is_less and 100 * some[0] < seen[0])
 
 
-def scores_of(weights: Array, visible: BoolArray) -> Array:
+def scores_of(weights: Array, visible: BoolArray, within: BoolArray) -> tuple[Array, int]:
     """ln w, -inf where a weight of 0 hides its key, and ln of the least number of the type where it
-    is rounded.
+    is rounded, with the number of these.
+
+    Args:
+        weights: rows that see no key may hold anything.
+        visible: True for the keys that a mask shows.
+        within: True for a query and a key of one document.
+
+    Raises:
+        ValueError: the numbers are no weights, or the mask does not fit them.
     """
-    is_half = (weights == weights.astype(np.float16)).all()
-    least = float(np.finfo(np.float16 if is_half else weights.dtype).smallest_subnormal)
-    shown = weights * visible
+    w = np.where(visible.any(axis=-1, keepdims=True), weights, 0)
+    _check(w, visible)
+    is_half = (w == w.astype(np.float16)).all()
+    least = float(np.finfo(np.float16 if is_half else w.dtype).smallest_subnormal)
+    seen = visible & within
+    shown = w * seen
     tail = [
         ((shown >= low) & (shown < _STEP * low)).sum(axis=(-2, -1), keepdims=True)
         for low in (least, _STEP * least)
     ]
-    is_rounded = (tail[0] > 0) & (2 * tail[0] >= tail[1]) & visible
+    is_rounded = (tail[0] > 0) & (2 * tail[0] >= tail[1]) & seen & (w == 0)
     is_rounded &= shown.any(axis=-2, keepdims=True) & shown.any(axis=-1, keepdims=True)
     with np.errstate(divide="ignore"):
-        found = np.log(np.maximum(weights, least * is_rounded), dtype=np.float64)
-    return np.asarray(found)
+        found = np.log(np.where(is_rounded, least, w), dtype=np.float64)
+    return found, int(is_rounded.sum())

@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 from experiments.publication.pages.diagnosis import DIAGNOSIS_COLUMNS
 from sdpa import Scaling, compare, diagnose
 from sdpa.command.words import advice
-from sdpa.heads import Layout, read_heads
+from sdpa.heads import Options, read_heads
 from sdpa.heads.table import table_of
 from sdpa.theory import attention_expectations, divisor_for
 from tests.command_line import printed, sdpa
@@ -55,8 +55,8 @@ def test_it_prints_and_writes_what_the_library_finds():
     for line, head in zip(lines, table.itertuples(), strict=True):
         spread, top = head.row_variance**0.5, f" {head.most_attended_share:.0%} "
         first = f"{head.head} {head.rows} {spread:.3g} {head.max_weight:.2f} "
-        entropy = f"({head.max_weight_exact:.2f}) {head.entropy_share:.2f} "
-        assert " ".join(line.split()).startswith(first + entropy)
+        first += f"({head.max_weight_exact:.2f}) {head.entropy_share:.2f} "
+        assert " ".join(line.split()).startswith(f"{first}({head.entropy_share_exact:.2f})")
         assert top in line
 
 
@@ -64,7 +64,10 @@ def test_it_prints_and_writes_what_the_library_finds():
     ("words", "message"),
     [
         ("diagnose q.npy k.npy --axes positon,head", "--axes: .*; did you mean position?"),
-        ("diagnose q.npy k.npy --mask causal,none", "--mask: expected one name and one file at"),
+        ("diagnose q.npy k.npy q.npy", r"no more files than arrays \(q and k\), got 3"),
+        ("diagnose a.npz a.npz", "a.npz: expected one array q, got two"),
+        ("diagnose --scores q.npy --scaling 8", "--scaling: expected none beside scores"),
+        ("diagnose q.npy k.npy --mask causal,cause", "mask: expected .*; did you mean causal?"),
         ("diagnose q.npy k.npy --csv q.npy", "--csv: expected a name that ends in .csv, got q.n"),
         (
             "diagnose q.csv",
@@ -77,9 +80,12 @@ def test_it_prints_and_writes_what_the_library_finds():
         ),
         (
             "compare a.npz mixed.npz",
-            r"expected the same layers, got \[None\] in A and \[0, 1\] in B",
+            "expected the same arrays, got q in A and q.0, q.1 in B",
         ),
-        ("compare q.npy k.npy", r'save each run by np.savez\("a.npz", q=q, k=k\)'),
+        (
+            "compare q.npy k.npy",
+            r'^q.npy: .* as np.savez\("qk.npz", q=q, k=k\) .*, got one without',
+        ),
     ],
 )
 def test_bad_usage_exits_2_and_writes_nothing(words, message):
@@ -110,7 +116,7 @@ def planted(kind, *, keys=24, mask="none"):
         q *= 4
     else:
         q[:, 1] *= {"hard": 40.0, "flat": 0.05}[kind]
-    return [*advice(table_of(read_heads(save(q=q, k=k), Layout(mask)))).values()]
+    return [*advice(table_of(read_heads(save(q=q, k=k), Options(mask=mask)))).values()]
 
 
 @pytest.mark.parametrize(
@@ -191,7 +197,7 @@ def test_padding_is_named_and_left_out_on_request():
     tables = []
     for mask in ("causal", "causal,padding", "causal,am.npy"):
         ran = sdpa("diagnose", "q.npy", "k.npy", "--mask", mask, "--csv", "t.csv")
-        assert ("Rows of zeros, as padding has: 12." in ran.stdout) == (mask == "causal")
+        assert ("Rows of zeros, as padding has: 9." in ran.stdout) == (mask == "causal")
         tables.append(pd.read_csv("t.csv"))
     assert [table["rows"][0] for table in tables] == [22, 18, 18]
     assert_allclose(tables[1]["entropy"], tables[2]["entropy"])

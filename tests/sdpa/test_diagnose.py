@@ -137,7 +137,12 @@ NOT_FINITE = np.where([0, 0, 1, 0], math.nan, A)
 @pytest.mark.parametrize(
     ("q", "k", "options", "message"),
     [
-        (np.zeros((4, 3, 4)), np.zeros((3, 5, 4)), {}, r"axis 'head' in q and k, or as many heads"),
+        (
+            np.zeros((4, 3, 4)),
+            np.zeros((3, 5, 4)),
+            {},
+            "same leading axes, or as many heads in q as",
+        ),
         (A, B, {"axes": ["head"]}, "axes: expected a different name for each of 0 leading axes"),
         (
             A,
@@ -149,7 +154,7 @@ NOT_FINITE = np.where([0, 0, 1, 0], math.nan, A)
             NOT_FINITE[None],
             B[None],
             {},
-            r"q\[0, 0\]: expected finite numbers .*, got 3 .*, the first nan at \(0, 2\)$",
+            r"^q \(batch 0, head 0\): .* got 3 .* nan in row 0 of the sequence, column 2$",
         ),
     ],
 )

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from safetensors import TensorSpec, serialize_file
 
 from sdpa import attention_weights, diagnose
-from sdpa.heads import FilesError, Layout, read_heads
+from sdpa.heads import FilesError, Options, read_heads
 from sdpa.heads.table import table_of
 from tests.numerics import normals
 
@@ -92,12 +92,11 @@ def test_a_layout_is_read_by_names_or_options(name):
     beside = {one for one in arrays if "mask" in one or "cu_seq" in one}
     for one in beside:
         np.save(f"{one}.npy", arrays[one])
-    in_files = {
-        "mask_file" if "mask" in one else "cu_seqlens": Path(f"{one}.npy") for one in beside
-    }
+    masks = ["causal", *(f"{one}.npy" for one in beside if "mask" in one)]
+    ends = next((Path(f"{one}.npy") for one in beside if "cu_seq" in one), None)
     rest = {one: array for one, array in arrays.items() if one not in beside}
-    for given, told in ((arrays, {}), (rest, in_files)):
-        found = read_heads([saved(given, suffix)], Layout("causal", **options, **told), kind)
+    for given, *told in ((arrays, "causal", None), (rest, ",".join(masks), ends)):
+        found = read_heads([saved(given, suffix)], Options(kind, "d_k^1/2", *told, **options))
         assert [layer.number for layer in found] in ([None], [0], [0, 1])
         table = table_of(found)
         expected = entropy(LENGTHS if beside else [N, N])
@@ -115,7 +114,7 @@ def test_layers_come_before_sequences_and_k_may_have_fewer_heads():
 
 
 def test_the_weight_that_would_leave_its_document_is_that_of_a_loop():
-    (layer,) = read_heads([saved(PACKED | {"cu_seqlens": ENDS})], Layout("causal"))
+    (layer,) = read_heads([saved(PACKED | {"cu_seqlens": ENDS})], Options(mask="causal"))
     q, k = PACKED["q"].astype(float), PACKED["k"].astype(float)
     for head, share in enumerate(table_of([layer])["outside_document"]):
         leaving = [
@@ -132,12 +131,15 @@ REFUSED = [
     ({"q": np.zeros((5, 512)), "k": np.zeros((5, 512))}, r"256 at most.*q\.reshape"),
     ({"q": MANY, "k": MANY}, r"--axes batch,head for \(head, .*--axes batch,position,head for"),
     ({"q": MANY[:, :3], "k": MANY[:, :3]}, "fewer heads than keys"),
-    (PACKED | {"cu_seqlens": ENDS[:2]}, r"8 tokens .* got \[0, 5\]"),
+    (PACKED | {"cu_seqlens": ENDS[:2]}, r"8 tokens, got \[0, 5\]; .* add --axes head,position"),
     (pair() | {"mask": IS_TOKEN[:, 1:]}, r"mask: .* got \(2, 4\)"),
     (pair() | {"mask": ~np.tri(N, dtype=bool)}, "hides the own key"),
     (pair() | {"attn_mask": IS_TOKEN}, "True is a visible key in some"),
     ({"q.1": Q, "k.1": K, "q.2": Q}, "or so for each layer .*got 'q.1', 'k.1', 'q.2'"),
-    ({"q": Q, "k": np.array([{}])}, "expected arrays of numbers, got .*Object arrays"),
+    (
+        {"q": Q, "k": np.array([{}])},
+        "expected arrays of numbers, as np.save.* got text, Python objects",
+    ),
 ]
 
 

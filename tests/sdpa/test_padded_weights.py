@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import special
 
-from sdpa.heads import FilesError, Layout, read_heads
+from sdpa.heads import FilesError, Options, read_heads
 from sdpa.heads.table import table_of
 from sdpa.masks import allowed_keys
 from tests.command_line import sdpa
@@ -48,12 +48,12 @@ def spread(side, mask):
     return np.sqrt(np.mean(variances, axis=0)[0])
 
 
-def read(array, tokens=None, *, mask="none", **options):
+def read(array, tokens=None, *, mask="none"):
     np.save("w.npy", array)
     if tokens is not None:
         np.save("am.npy", tokens.astype(int))
-        options["mask_file"] = Path("am.npy")
-    (found,) = read_heads([Path("w.npy")], Layout(mask, **options), "weights")
+        mask += ",am.npy"
+    (found,) = read_heads([Path("w.npy")], Options("weights", mask=mask))
     return found
 
 
@@ -71,7 +71,7 @@ def test_the_rows_of_tokens_have_their_spread(side, mask, named):
     """Left padding is uniform to the last bit, and may be left out without a mask of tokens."""
     layers = [read(weights(side, mask), TOKENS[side], mask=named)]
     if (side, mask) == ("left", "causal"):
-        layers.append(read(weights(side, mask), mask=named, drops_padding=True))
+        layers.append(read(weights(side, mask), mask="causal,padding"))
     for layer in layers:
         found = np.sqrt(table_of([layer])["row_variance"])
         assert_allclose(found, spread(side, mask), rtol=1e-5)
