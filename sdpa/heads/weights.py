@@ -22,13 +22,16 @@ def _check(weights: Array, visible: BoolArray) -> None:
     """ValueError unless rows are those of weights, or zeros, on the keys that a mask shows, which
     are not causal unless the mask is.
     """
+    if of_nan := np.isnan(weights).any(axis=-1).sum():
+        raise ValueError(
+            f"weights: expected numbers, got rows with NaN: {of_nan}; --mask causal,padding leaves "
+            "out those of NaN alone, and --mask causal,FILE those that a mask of tokens hides"
+        )
     if not are_weights(weights):
-        sums = weights.sum(axis=-1, dtype=np.float64).ravel()
+        sums = weights.sum(axis=-1, dtype=np.float64)
         raise ValueError(
             "weights: expected rows that are non-negative and sum to 1, as without dropout, got "
-            f"sums from {np.fmin.reduce(sums):.4g} to {np.fmax.reduce(sums):.4g}, and "
-            f"{np.isnan(sums).sum()} rows of NaN; --mask causal,padding leaves rows of NaN out, and "
-            "--mask causal,FILE those that a mask of tokens hides"
+            f"sums from {sums.min():.4g} to {sums.max():.4g}"
         )
     equal = equal_rows(weights) & weights.any(axis=-1)
     if _is_causal(weights, visible & ~equal[..., np.newaxis]):

@@ -66,8 +66,6 @@ def test_it_prints_and_writes_what_the_library_finds():
         ("diagnose q.npy k.npy --axes positon,head", "--axes: .*; did you mean position?"),
         ("diagnose q.npy k.npy q.npy", r"no more files than arrays \(q and k\), got 3"),
         ("diagnose a.npz a.npz", "a.npz: expected one array q, got two"),
-        ("diagnose --scores q.npy --scaling 8", "--scaling: expected none beside scores"),
-        ("diagnose q.npy k.npy --mask causal,cause", "mask: expected .*; did you mean causal?"),
         ("diagnose q.npy k.npy --csv q.npy", "--csv: expected a name that ends in .csv, got q.n"),
         (
             "diagnose q.csv",
@@ -77,6 +75,10 @@ def test_it_prints_and_writes_what_the_library_finds():
         (
             "diagnose mixed.npz",
             "expected the same axes in each pair, .* got heads by ..'layer', 'head'",
+        ),
+        (
+            "diagnose nan.npy k.npy",
+            r"^nan.npy and k.npy: q \(batch 0, head 1\): .* got 1 that .* nan in row 2 of .*, column 3$",
         ),
         (
             "compare a.npz mixed.npz",
@@ -91,6 +93,7 @@ def test_it_prints_and_writes_what_the_library_finds():
 def test_bad_usage_exits_2_and_writes_nothing(words, message):
     save(q=Q, k=K)
     np.savez("a.npz", q=Q, k=K)
+    np.save("nan.npy", np.where(np.arange(60).reshape(Q.shape) == 31, np.nan, Q))
     np.savez("mixed.npz", **{"q.0": Q, "k.0": K, "q.1": Q[0], "k.1": K[0]})
     before = sorted(Path().iterdir())
     ran = sdpa(*words.split())
@@ -146,6 +149,18 @@ def test_advice_without_a_mask_holds_for_a_decoder_too():
     said = printed(sdpa("diagnose", *files))
     assert "for a decoder, add --mask causal" in said
     assert "No advice" in said
+    fewer_keys = save(q=q / 50, k=k[..., 12:, :])
+    assert sdpa("diagnose", *fewer_keys).returncode == 1
+
+
+def test_hidden_scores_and_rows_do_not_count():
+    """Causal, with a first query that sees no key."""
+    scores = np.where(np.tri(4, dtype=bool), normals(4, 4), [-np.inf, -np.inf, -1e9, -1e9])
+    scores[0] = -np.inf
+    said = printed(sdpa("diagnose", "--scores", *save(s=scores)))
+    assert "Queries see 56.2% of the keys of their sequence" in said  # 9 of 16
+    assert "add --mask causal" not in said
+    assert "Rows of" not in said
 
 
 def test_the_divisor_and_its_table_are_those_of_theory():

@@ -11,7 +11,7 @@ from scipy import special
 
 from sdpa.heads import FilesError, Options, read_heads
 from sdpa.heads.table import table_of
-from sdpa.masks import allowed_keys
+from sdpa.masks import named_mask
 from tests.command_line import sdpa
 from tests.numerics import normals
 
@@ -25,20 +25,15 @@ TOKENS = {
 }
 
 
-def sees(mask):
-    """The keys of each query, (N, N)."""
-    return allowed_keys(mask, (N, N))
-
-
 def weights(side, mask):
     """The least number of the type in place of hidden scores: a row that sees no key is uniform."""
-    shown = TOKENS[side][:, None, None, :] & sees(mask)
+    shown = TOKENS[side][:, None, None, :] & named_mask(mask, N, N)
     return special.softmax(np.where(shown, SCORES, np.finfo("f4").min), axis=-1)
 
 
 def spread(side, mask):
     """By head, the standard deviation within rows of real tokens that see two keys or more."""
-    seen = sees(mask)
+    seen = named_mask(mask, N, N)
     variances = [
         [SCORES[b, :, i, seen[i] & TOKENS[side][b]].var(axis=0, dtype="f8")]
         for b in range(BATCH)
@@ -106,25 +101,29 @@ def test_weights_that_half_precision_rounds_to_0_are_small_and_not_hidden(dtype)
     hidden = layer.heads.q[0] == -np.inf
     assert (hidden[0] == ~visible).mean() > 0.99  # but keys that no query gives weight
     assert (hidden[1] == ~within).all()
-    assert ((half[0] == 0) & visible).mean() > 0.3
+    assert layer.rounded == ((half[0] == 0) & ~hidden[0]).sum() > 0.3 * n**2
     known = np.log(np.maximum(half[0], np.float64(2.0**-24)))[visible]
     assert_allclose(
         layer.heads.q[0, 0][visible & ~hidden[0]], known[~hidden[0][visible]], rtol=1e-6
     )
 
 
-def test_rows_that_are_no_weights_are_refused_and_zeros_are_padding():
+def test_rows_that_are_no_weights_are_refused_and_padding_is_left_out():
     some = np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.0, 0.0, 0.0]], "f2")
-    assert table_of([read(some)])["rows"] == 2
-    with pytest.raises(FilesError, match="expected rows that are non-negative and sum to"):
-        read(2 * some)
+    with_nan = np.where(some.any(axis=-1)[:, None], some, np.nan)
+    hidden = np.tile([[1], [1], [0]], 3)
+    for layer in read(some), read(with_nan, mask="padding"), read(with_nan, hidden):
+        assert table_of([layer])["rows"] == 2
+    for wrong, message in (2 * some, "non-negative and sum to"), (with_nan, "with NaN: 1; --mask"):
+        with pytest.raises(FilesError, match=message):
+            read(wrong)
 
 
 def test_the_weight_that_leaves_its_document_is_found():
     """That of head 1 of 3."""
     document = np.repeat([0, 1, 2], [4, 5, 4])
     same = document[:, None] == document
-    causal = sees("causal")
+    causal = named_mask("causal", N, N)
     visible = np.array([causal & same, causal, causal & same])
     w = special.softmax(np.where(visible, SCORES[:1, [0, 1, 0]], -np.inf), axis=-1)
     np.save("ends.npy", np.array([0, 4, 9, N]))
