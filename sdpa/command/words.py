@@ -117,10 +117,10 @@ def notes(layers: Sequence[Layer], table: Columns) -> list[str]:
     does not have.
     """
     kind = layers[0].options.kind
-    lines = []
-    if padding := sum(layer.padding for layer in layers):
-        lines.append(_PADDING.format("zeros" if kind == "q" else f"equal {kind}", padding))
-    if rounded := sum(layer.rounded for layer in layers):
+    of_rows = "zeros" if kind == "q" else f"equal {kind}"
+    padding, rounded = np.sum([(layer.padding, layer.rounded) for layer in layers], axis=0)
+    lines = [_PADDING.format(of_rows, padding)] if padding else []
+    if rounded:
         lines.append(_ROUNDED.format(rounded))
     shown = np.mean([layer.shown for layer in layers])
     if shown < 1:

@@ -121,9 +121,8 @@ def _values(scores: FloatArray, independent: FloatArray, divisor: float) -> dict
 
 def _moments(name: str, entries: FloatArray) -> dict[str, float]:
     """The sums of the entries of vectors and of their squares, and their number."""
-    square = np.vecdot(entries, entries).sum()
-    found = {"count": entries.size, "sum": entries.sum(), "squares": square}
-    return {f"{name}_{part}": value for part, value in found.items()}
+    squares = np.vecdot(entries, entries).sum()
+    return {f"{name}_count": entries.size, f"{name}_sum": entries.sum(), f"{name}_squares": squares}
 
 
 @dataclass(frozen=True)

@@ -54,8 +54,9 @@ def row_mean(name: str, meaning: str, formula: str, unit: str = "") -> Quantity:
 
 def _variance(sums: Sums, name: str) -> FloatArray:
     """Variance with 1/n of the entries of q or k."""
-    total, squares = (sums[f"{name}_{part}"] / sums[f"{name}_count"] for part in ("sum", "squares"))
-    return np.maximum(squares - total**2, 0.0)
+    count = sums[f"{name}_count"]
+    average = sums[f"{name}_sum"] / count
+    return np.maximum(sums[f"{name}_squares"] / count - average**2, 0.0)
 
 
 def _entries(sums: Sums) -> FloatArray:

@@ -128,15 +128,16 @@ def _rows(a: Head, b: Head) -> HeadRows:
     for (_, of_a), (_, of_b) in zip(a.tiles(), b.tiles(), strict=True):
         s, t = of_a / a.divisor, of_b / b.divisor
         entropies = [row_diagnostics(scores, 1.0).entropy for scores in (s, t)]
-        of_tile = {
-            "rows": np.ones(len(s)),
-            "divergence": divergence(s, t),
-            "variance_a": row_variance(s),
-            "variance_b": row_variance(t),
-            "same_largest_key": (s.argmax(axis=-1) == t.argmax(axis=-1)).astype(np.float64),
-            "entropy_change": entropies[1] - entropies[0],
-        }
-        parts.append(of_tile)
+        parts.append(
+            {
+                "rows": np.ones(len(s)),
+                "divergence": divergence(s, t),
+                "variance_a": row_variance(s),
+                "variance_b": row_variance(t),
+                "same_largest_key": (s.argmax(axis=-1) == t.argmax(axis=-1)).astype(np.float64),
+                "entropy_change": entropies[1] - entropies[0],
+            }
+        )
     return HeadRows.of(parts)
 
 

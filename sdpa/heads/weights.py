@@ -57,11 +57,9 @@ def equal_rows(weights: Array) -> BoolArray:
 def _is_causal(weights: Array, visible: BoolArray) -> bool:
     """True for squares that have weight below the diagonal alone, but for 1%."""
     pairs = np.triu(visible, 1), np.tril(visible, -1)
-    seen = [np.count_nonzero(one) for one in pairs]
-    some = [np.count_nonzero(weights[one]) for one in pairs]
-    is_less = 10 * some[0] * seen[1] < some[1] * seen[0]
+    above, below = (np.count_nonzero(weights[one]) / max(1, one.sum()) for one in pairs)
     is_square = weights.shape[-1] == weights.shape[-2]
-    return bool(is_square and is_less and 100 * some[0] < seen[0])
+    return bool(is_square and pairs[0].any() and above < min(0.01, below / 10))
 
 
 def scores_of(weights: Array, visible: BoolArray, within: BoolArray) -> tuple[Array, int]:
