@@ -76,6 +76,7 @@ def test_it_prints_and_writes_what_the_library_finds():
             "diagnose mixed.npz",
             "expected the same axes in each pair, .* got heads by ..'layer', 'head'",
         ),
+        ("diagnose --scores inf.npy", r"^inf.npy: scores .*, the first inf in"),
         (
             "diagnose nan.npy k.npy",
             r"^nan.npy and k.npy: q \(batch 0, head 1\): .* got 1 that .* nan in row 2 of .*, column 3$",
@@ -91,7 +92,7 @@ def test_it_prints_and_writes_what_the_library_finds():
     ],
 )
 def test_bad_usage_exits_2_and_writes_nothing(words, message):
-    save(q=Q, k=K)
+    save(q=Q, k=K, inf=np.array([[0, np.inf, -np.inf]]))
     np.savez("a.npz", q=Q, k=K)
     np.save("nan.npy", np.where(np.arange(60).reshape(Q.shape) == 31, np.nan, Q))
     np.savez("mixed.npz", **{"q.0": Q, "k.0": K, "q.1": Q[0], "k.1": K[0]})

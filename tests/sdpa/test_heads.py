@@ -107,11 +107,12 @@ def test_layers_come_before_sequences_and_k_may_have_fewer_heads():
 
 
 def test_the_weight_that_would_leave_its_document_is_that_of_a_loop():
-    (layer,) = read_heads([saved(PACKED | {"cu_seqlens": ENDS})], Options(mask="causal"))
+    """The longest document has 5 keys."""
+    (layer,) = read_heads([saved(PACKED | {"cu_seqlens": ENDS})], Options("q", "n_keys", "causal"))
     q, k = PACKED["q"].astype(float), PACKED["k"].astype(float)
     for head, share in enumerate(table_of([layer])["outside_document"]):
         leaving = [
-            np.exp(k[:5, head] @ row / 2).sum() / np.exp(k[: i + 1, head] @ row / 2).sum()
+            np.exp(k[:5, head] @ row / 5).sum() / np.exp(k[: i + 1, head] @ row / 5).sum()
             for i, row in enumerate(q[:, head])
             if i >= 5
         ]
