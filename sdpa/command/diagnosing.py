@@ -19,8 +19,14 @@ NAME = "diagnose"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    about = "q and k in one file or in two, or scores or weights"
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help=about)
+    add = parser.add_argument
+    add(
+        "files",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="q and k (one or two), scores or weights",
+    )
     add_arrays(parser)
     add_options(parser)
 
@@ -36,7 +42,7 @@ def run(given: argparse.Namespace) -> int:
     with naming(given.files):
         table = table_of(layers)
     told = words.advice(table)
-    if told and options.kind == "q" and all(layer.may_be_causal for layer in layers):
+    if told and all(layer.may_be_causal for layer in layers):
         # The model may be a decoder: then only what holds under both masks is advice.
         of_decoder = read_heads(given.files, replace(options, mask="causal"))
         also = words.advice(table_of(of_decoder))

@@ -32,8 +32,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         return int(given.run(given))
     except OSError as error:
-        place = error.filename or "the output"
-        print(f"{place}: cannot write: {error.strerror}", file=sys.stderr)
+        print(f"{error.filename or 'the output'}: cannot write: {error.strerror}", file=sys.stderr)
     except ValueError as error:
         print(error, file=sys.stderr)
     except KeyboardInterrupt:

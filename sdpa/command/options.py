@@ -23,8 +23,7 @@ def add_arrays(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--scaling", type=rule, metavar="RULE", help=f"rule or divisor (default: {SCALED})")
     add("--mask", default="none", metavar="MASK", help=_MASKS)
-    about = "axes of q but the last, such as batch,position,head"
-    add("--axes", type=_axes, metavar="NAMES", help=about)
+    add("--axes", type=_axes, metavar="NAMES", help="axes of q but the last: batch,position,head")
     add("--cu-seqlens", type=Path, metavar="FILE", help="places of packed documents: 0, 7, 12")
 
 

@@ -93,7 +93,7 @@ def sizes(table: Columns, layers: Sequence[Layer]) -> str:
         divisor = table["divisor"].min()
         text += f"; q and k of width d_k = {{d_k}}, scores divided by {divisor:.6g} ({{scaling}})"
         lines.append(multiplies(divisor))
-    if layers[0].options.kind != "weights" and layers[0].may_be_causal:
+    if layers[0].may_be_causal:
         lines.append(
             "Every query sees every key of its sequence: for a decoder, add --mask causal."
         )

@@ -145,8 +145,8 @@ def diagnosis_of(parts: Sequence[Heads], *, has_exact: bool = True) -> Diagnosis
         [one.measured() for heads in parts for one in heads.of_head(head)]
         for head in np.ndindex(first.shape)
     ]
-    of_heads = estimates_of(known, first.shape, found, has_exact=has_exact)
-    return Diagnosis(first.axes, *of_heads, first.divisor)
+    numbers = estimates_of(known, first.shape, found, has_exact=has_exact)
+    return Diagnosis(first.axes, *numbers, first.divisor)
 
 
 def estimates_of(

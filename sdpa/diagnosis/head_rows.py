@@ -50,7 +50,7 @@ class HeadRows(NamedTuple):
     def of(cls, parts: Sequence[Mapping[str, FloatArray]]) -> Self:
         """From the values of parts of the rows."""
         rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        return cls(rows, {name: float(values.sum()) for name, values in rows.items()})
+        return cls(rows, {name: values.sum() for name, values in rows.items()})
 
 
 class Head(NamedTuple):
@@ -251,7 +251,7 @@ def _check_sizes(name: str, values: FloatArray, used: BoolArray) -> None:
     """
     wrong = np.argwhere(used & ~(np.abs(values) <= _LARGEST))
     if len(wrong):
-        row, column = wrong[0].tolist()
+        row, column = wrong[0]
         raise ValueError(
             f"{name}: expected finite numbers up to {_LARGEST:g} in size, got {len(wrong)} that are "
             f"not, the first {values[row, column]} in row {row} of the sequence, column {column}"

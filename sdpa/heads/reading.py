@@ -92,9 +92,9 @@ class Layer:
 
     @property
     def may_be_causal(self) -> bool:
-        """True if no key is hidden, and a causal mask would fit."""
+        """True if the model may have a causal mask that the file does not tell."""
         n_queries, n_keys = self.within.shape
-        return self.shown == 1 and n_queries <= n_keys
+        return self.options.kind != "weights" and self.shown == 1 and n_queries <= n_keys
 
 
 def read_heads(paths: Sequence[Path], options: Options = Options()) -> list[Layer]:

@@ -77,7 +77,7 @@ def scores_of(weights: Array, visible: BoolArray, within: BoolArray) -> tuple[Ar
     w = np.where(visible.any(axis=-1, keepdims=True), weights, 0)
     _check(w, visible)
     is_half = (w == w.astype(np.float16)).all()
-    least = float(np.finfo(np.float16 if is_half else w.dtype).smallest_subnormal)
+    least = np.finfo(np.float16 if is_half else w.dtype).smallest_subnormal
     seen = visible & within
     shown = w * seen
     tail = [
