@@ -1,5 +1,5 @@
-"""Small grids of every experiment that have every pair of values of two keys: tables, check, figures with
-true captions, and a page come out.
+"""Small grids of every experiment that have every value of each key, and together every pair of values
+of two keys: tables, check, figures with true captions, and a page come out.
 """
 
 import functools
@@ -72,18 +72,23 @@ CHOICES = {
     },
     "initialisation": {
         "d_model": [16, [8, 16], [8, 16, 32], [2, 4, 8, 16, 32]],
-        "n_heads": [2, [1, 2]],
         "n_keys": LENGTHS,
-        "n_queries": [2],
-        "scheme": ["gpt2", ["gpt2", "xavier", "mup"]],
         "scaling": RULES,
+        FURTHER: [{}, {"scheme": ["gpt2", "xavier", "mup"], "n_heads": [1, 2]}],
+        "scheme": ["gpt2"],
+        "n_heads": [2],
+        "n_queries": [2],
     },
     "language": {
         "d_k": WIDTHS,
         "n_keys": LENGTHS,
-        "learning_rate": [0.01, [0.01, 1e6]],
         "scaling": RULES,
-        FURTHER: [{}, {"initial": ["unit", "small"]}, {"clip": [0, 2]}],
+        FURTHER: [
+            {},
+            {"initial": ["unit", "small"]},
+            {"clip": [0, 2], "learning_rate": [0.01, 1e6]},
+        ],
+        "learning_rate": [0.01],
         "layers": [1],
         "width": [2],
         "steps": [25],
@@ -91,30 +96,41 @@ CHOICES = {
     "network": {
         "d_k": WIDTHS,
         "n_keys": LENGTHS,
-        "layers": [1, [1, 3]],
         "scaling": RULES,
         FURTHER: [
-            {},
+            {"layers": [1, 3]},
             {"residual": [0, 1], "norm": ["pre", "post"]},
             {"mask": ["none", "causal"], "mlp": ["none", "swiglu"]},
             {"token_cosine": [0, 0.5]},
         ],
+        "layers": [1],
         "n_heads": [1],
     },
 }
 
 
-def covering(choices: dict[str, list]) -> list[dict[str, object]]:
-    """Points of a grid that have every value of each key beside every value of any other: the orthogonal
-    array of sixteen points over the field of four elements, for at most five keys of at most four values.
+# Of the fifth column of the array: `saturation` has all sixteen points, and of the others three each half
+# of them.
+FIFTH = {"saturation": (0, 1, 2, 3), "network": (0, 1), "mechanisms": (0, 1), "rows": (0, 1)}
+
+
+def covering(choices: dict[str, list], fifth: tuple[int, ...]) -> list[dict[str, object]]:
+    """Points of a grid of at most four keys of at most four values: those of the orthogonal array over
+    the field of four elements with these values in the fifth column.
+
+    All sixteen have every value of each key beside every value of any other; of either half, `(0, 1)` and
+    `(2, 3)`, each value of a key stands in two.
     """
     varied = [key for key, given in choices.items() if len(given) > 1]
     points = {}
     for a, b in itertools.product(range(4), repeat=2):
-        columns = [a, b, *(a ^ PRODUCTS[c][b] for c in (1, 2, 3))]
-        places = dict(zip(varied, columns[: len(varied)], strict=True))
-        chosen = {key: places.get(key, 0) % len(given) for key, given in choices.items()}
-        points[(*chosen.values(),)] = {key: choices[key][place] for key, place in chosen.items()}
+        *columns, last = [a, b, *(a ^ PRODUCTS[c][b] for c in (1, 2, 3))]
+        if last in fifth:
+            places = dict(zip(varied, columns[: len(varied)], strict=True))
+            chosen = {key: places.get(key, 0) % len(given) for key, given in choices.items()}
+            points[(*chosen.values(),)] = {
+                key: choices[key][place] for key, place in chosen.items()
+            }
     return [*points.values()]
 
 
@@ -123,7 +139,9 @@ def grids(name: str) -> list[dict[str, object]]:
     asked = next(each for each in config_names() if load_experiment(name) in kinds_of(each))
     trials = {"language": 2, "rows": 1, "network": 2}.get(name, 20)
     common = {"experiment": asked, "trials": trials}
-    return [common | point.pop(FURTHER, {}) | point for point in covering(CHOICES[name])]
+    points = covering(CHOICES[name], FIFTH.get(name, (2, 3)))
+    further = [point.pop(FURTHER, {}) for point in points]
+    return [common | point | others for point, others in zip(points, further, strict=True)]
 
 
 # The layout of a formula, once for all texts with it.
