@@ -3,12 +3,14 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from sdpa.auditing.model import Array, Attention, in_turn, softmax
 
 _FAR = 100  # scores beyond this are in cases where e^s is 0 or not finite
+_HUGE = 1e300  # in place of infinity, which has no differences
 
 
 def _split(x: Array) -> Array:
@@ -22,19 +24,23 @@ def _merge(x: Array) -> Array:
     return x.reshape(batch, n, heads, width).swapaxes(1, 2)
 
 
-def _blocks(a: Attention, change: Callable[[Array, Array], Array]) -> Array:
-    """Scores, changed in each block of keys by a function of ln(sum of e^score) and the largest
-    score of the blocks.
-    """
-    keys = np.arange(a.masked.shape[-1])
-    sums, tops = (f.reduceat(a.masked, keys[:: a.block], -1) for f in (np.logaddexp, np.maximum))
-    changes = change(sums, tops)[..., keys // a.block]
-    return np.where(a.seen, a.scores + changes, -math.inf)
+def _of_block(a: Attention, function: np.ufunc) -> Array:
+    """The sum or the maximum of the scores of each key's block."""
+    starts = np.arange(0, a.masked.shape[-1], a.block)
+    each = function.reduceat(a.masked, starts, axis=-1).clip(-_HUGE)
+    return np.asarray(np.repeat(each, a.block, axis=-1)[..., : a.masked.shape[-1]])
 
 
-def _so_far(tops: Array) -> Array:
-    """The largest score up to each block."""
-    return np.maximum.accumulate(tops, axis=-1)
+def _raised(a: Attention) -> Array:
+    """e^score, less the largest score up to the key's block."""
+    tops = np.maximum.accumulate(_of_block(a, np.maximum), axis=-1)
+    return np.asarray(np.exp(a.masked - tops))
+
+
+def _sum_not_rescaled(block: int, a: Attention) -> Array:
+    """The output beside a sum of e^score that has blocks' maxima, not the last one."""
+    total = _raised(replace(a, block=block)).sum(axis=-1, keepdims=True)
+    return np.asarray(np.exp(a.masked - a.top) / total @ a.v)
 
 
 # By what a report says, with a thread that reports it, as owner/repository#number.
@@ -50,6 +56,10 @@ MISTAKES: dict[str, Callable[[Attention], Array]] = {
     "a reshape without a transpose merges the heads (jsbaan/transformer-from-scratch#6)": (
         lambda a: _merge(a.output)
     ),
+    "all batch entries read the values of the first one": lambda a: a.weights @ a.v[:1],
+    "each value gets the weight of the key before: the sink's comes first": (
+        lambda a: np.insert(a.weights[..., :-1], 0, 1 - a.weights.sum(axis=-1), axis=-1) @ a.v
+    ),
     "weights sum to 1 over queries (FudanNLP/fastNLP#254)": (
         lambda a: softmax(a.masked, -2, a.sink) @ a.v
     ),
@@ -60,14 +70,17 @@ MISTAKES: dict[str, Callable[[Attention], Array]] = {
     "the mask multiplies weights, after the softmax (huggingface/pytorch-image-models#2236)": (
         lambda a: softmax(a.scores, sink=a.sink) * ~a.hidden @ a.v
     ),
+    "the mask is added to weights, after the softmax": (
+        lambda a: (softmax(a.scores, sink=a.sink) + a.least * a.hidden) @ a.v
+    ),
     "a sigmoid in place of the softmax": lambda a: 1 / (1 + np.exp(-a.masked)) @ a.v,
     "q is added to the output": lambda a: a.output + a.q,
     "all outputs are 0 or no number": lambda a: 0 * a.output,
-    "hidden keys have a finite score, such as -10000 (huggingface/transformers#12109)": (
-        lambda a: softmax(np.where(a.seen, a.scores, -_FAR)) @ a.v
+    "hidden keys have a finite score, such as -10000, or minus the soft cap (huggingface/transformers#12109)": (
+        lambda a: softmax(np.where(a.seen, a.scores, -(a.cap or _FAR))) @ a.v
     ),
-    "the sink is added without the maximum": (
-        lambda a: softmax(a.masked, sink=a.sink + a.top) @ a.v
+    "the sink, 0 if none is expected, is added without the maximum": (
+        lambda a: softmax(a.masked, sink=np.nan_to_num(a.sink, neginf=0) + a.top) @ a.v
     ),
     "scores are clipped": lambda a: softmax(a.masked.clip(-_FAR, _FAR)) @ a.v,
     "low rows are lost: the maximum starts at 0, or is that of all (flashinfer-ai/flashinfer#4267)": (
@@ -77,23 +90,45 @@ MISTAKES: dict[str, Callable[[Attention], Array]] = {
         lambda a: np.where(np.abs(a.top) > _FAR, 0, a.output)
     ),
     "blocks of keys are merged by log2 sums as natural ones (sgl-project/sglang#35045)": (
-        lambda a: softmax(_blocks(a, lambda sums, _: sums / math.log(2) - sums)) @ a.v
+        lambda a: softmax(a.masked + (1 / math.log(2) - 1) * _of_block(a, np.logaddexp)) @ a.v
     ),
     "blocks of keys are merged by sums without their maximum": (
-        lambda a: softmax(_blocks(a, lambda _, tops: -tops)) @ a.v
+        lambda a: softmax(a.masked - _of_block(a, np.maximum)) @ a.v
     ),
     "blocks of keys are merged with equal shares": (
-        lambda a: softmax(_blocks(a, lambda sums, _: -sums)) @ a.v
+        lambda a: softmax(a.masked - _of_block(a, np.logaddexp)) @ a.v
     ),
     "blocks of keys are not rescaled by a larger maximum": (
-        lambda a: softmax(_blocks(a, lambda _, tops: -_so_far(tops))) @ a.v
+        lambda a: _raised(a) / _raised(a).sum(axis=-1, keepdims=True) @ a.v
     ),
-    "blocks of keys are not rescaled by a larger maximum in the output": lambda a: (
-        a.weights
-        * np.exp(_blocks(a, lambda _, x: x.max(-1, keepdims=True) - _so_far(x)) - a.scores)
-        @ a.v
+    "blocks of keys are not rescaled by a larger maximum in the output": (
+        lambda a: _raised(a) / np.exp(a.masked - a.top).sum(axis=-1, keepdims=True) @ a.v
     ),
     "blocks of keys are scaled once more each": lambda a: (
         softmax(a.masked * a.multiplier ** (np.arange(a.masked.shape[-1]) // a.block)) @ a.v
     ),
+} | {
+    f"blocks of {n} keys are not rescaled by a larger maximum in the sum": (
+        partial(_sum_not_rescaled, n)
+    )
+    for n in (16, 32, 64, 128)
+}
+
+
+def _rounded(x: Array, bits: int) -> Array:
+    """Numbers of so many bits."""
+    mantissa, exponent = np.frexp(x)
+    return np.asarray(np.ldexp(np.round(np.ldexp(mantissa, bits)), exponent - bits))
+
+
+def _rounded_scores(a: Attention, _: Array, bits: int) -> Array:
+    coarse = replace(a, q=_rounded(a.q, bits), k=_rounded(a.k, bits))
+    return softmax(_rounded(coarse.masked, bits), sink=a.sink) @ a.v
+
+
+# The output of an attention with a step in so many bits, beside what is found.
+STEPS: dict[str, Callable[[Attention, Array, int], Array]] = {
+    "q, k and scores": _rounded_scores,
+    "weights": lambda a, _, bits: _rounded(a.weights, bits) @ a.v,
+    "outputs": lambda a, found, bits: np.where(_rounded(found, bits) == found, found, a.output),
 }

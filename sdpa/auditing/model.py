@@ -12,7 +12,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Attention:
     """The output of q, k and v, each (batch, heads, n, d), and the steps to it.
 
@@ -27,6 +27,7 @@ class Attention:
         total: the sum of weights, and of the share of the sink.
         blank: weights of queries that see no key.
         block: the number of keys after which weights may have another factor.
+        least: the least weight, down to a whole number: below 0 if a mask is added to weights.
     """
 
     q: Array
@@ -42,6 +43,7 @@ class Attention:
     total: float = 1.0
     blank: Any = 0.0
     block: int = 0
+    least: float = 0.0
 
     @property
     def distance(self) -> Array:
@@ -69,8 +71,7 @@ class Attention:
     @cached_property
     def weights(self) -> Array:
         """(batch, heads, n_queries, n_keys)."""
-        shares = softmax(self.masked, sink=self.sink)
-        return np.asarray(np.nan_to_num(self.total * shares) + self.blank)
+        return np.asarray(self.total * softmax(self.masked, sink=self.sink) + self.blank)
 
     @property
     def output(self) -> Array:
@@ -79,9 +80,10 @@ class Attention:
 
 
 def softmax(scores: Array, axis: int = -1, sink: Any = -math.inf) -> Array:
-    """e^score over its sum along an axis and that of a sink; 0 without any."""
+    """e^score over its sum along an axis and that of a sink; 0 for a score of -inf."""
     sums = np.logaddexp.reduce(scores, axis=axis, keepdims=True)
-    return np.asarray(np.nan_to_num(np.exp(scores - np.logaddexp(sums, sink))))
+    shares = np.exp(scores - np.logaddexp(sums, sink))
+    return np.where(scores == -math.inf, 0, shares)
 
 
 def _unit(x: Array) -> Array:

@@ -1,5 +1,6 @@
 """Inputs that tell attentions apart, and what an audited function makes of them."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -7,17 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from sdpa.auditing.facts import fit
-from sdpa.auditing.mistakes import MISTAKES
+from sdpa.auditing.facts import Precision, fit
+from sdpa.auditing.mistakes import MISTAKES, STEPS
 from sdpa.auditing.model import Array, Attention
 
-# Rounding of outputs beside the size of scores, with some room; precision of ln(weights); and a
-# score s beyond which neither e^s nor e^-s is a number above 0.
 TYPES = {
-    "float64": (2**-44, 3e-6, 20000),
-    "float32": (2**-19, 1e-5, 20000),
-    "float16": (2**-9, 0.02, 110),
-    "bfloat16": (2**-6, 0.1, 110),
+    "float64": Precision(53, 2**-44, 3e-6, 20000, -600),
+    "float32": Precision(24, 2**-19, 1e-5, 20000, -80),
+    "float16": Precision(11, 2**-9, 0.02, 110, -9),
+    "bfloat16": Precision(8, 2**-6, 0.1, 110, -80),
 }
 
 
@@ -32,36 +31,38 @@ class Case:
 
     @cached_property
     def size(self) -> float:
-        """The size of scores and values, on which rounding depends."""
+        """The size of scores and of values or outputs, on which rounding depends."""
         a = self.expected
         products = a.multiplier * np.abs(a.q @ a.k.mT)
-        return float((1 + np.abs(a.scores).max() + products.max()) * np.abs(a.v).max())
+        found = np.abs(self.found).max(where=np.isfinite(self.found), initial=np.abs(a.v).max())
+        return float((1 + np.abs(a.scores).max() + products.max()) * found)
 
     def errors(self, output: Array) -> Array:
-        """The error of each row beside this size; what is found and not finite counts as 0, and
-        queries without keys say nothing.
+        """The error of each row beside this size.
+
+        What is found and no number stands for 0 alone; queries without keys say nothing.
         """
-        errors = np.abs(np.where(np.isfinite(self.found), self.found, 0) - output).max(axis=-1)
-        return np.asarray(errors * ~self.expected.hidden.all(axis=-1) / self.size)
+        found = np.where(np.isfinite(self.found) | (output != 0), self.found, 0)
+        errors = np.nan_to_num(np.abs(found - output).max(axis=-1), nan=math.inf)
+        return np.where(self.expected.hidden.all(axis=-1), 0, errors / self.size)
 
-    def is_explained(self, base: str, mistake: str, limit: float) -> bool:
-        """Whether the output is that of an attention, by name, with a mistake."""
-        a: Attention = getattr(self, base)
+    def error(self, base: str, mistake: str = "") -> float:
+        """The largest one of an attention, by name, with a mistake; inf for one of another shape."""
         try:
-            output = MISTAKES[mistake](a)
-            is_near = bool(self.errors(output).max() < limit)
-        except ValueError:  # of another shape
-            return False
-        # What is not a number is that of a mistake whose output is 0.
-        lost = ~np.isfinite(self.found).all(axis=-1) & ~self.expected.hidden.all(axis=-1)
-        return is_near and not output[lost].any() and "unknown" not in a.coefficients
+            return float(self.errors(MISTAKES[mistake](getattr(self, base))).max())
+        except ValueError:
+            return math.inf
 
-    def smallest(self) -> str:
+    def rounded(self, base: str, step: str, bits: int) -> Array:
+        """The output of an attention, by name, with a step in so many bits."""
+        return STEPS[step](getattr(self, base), self.found, bits)
+
+    def worst(self) -> str:
         """The worst row, in words."""
         errors = self.errors(self.expected.output)
         row = np.unravel_index(errors.argmax(), errors.shape)
         found, expected = (x[row][:4].round(4) for x in (self.found, self.expected.output))
-        return f"smallest: {self.words}: output {found}, expected {expected}"
+        return f"{self.words}: output {found}, expected {expected}"
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,8 @@ class Audited:
 
     def cases(self, errors: list[str]) -> list[Case]:
         """What the function makes of inputs; those that it does not take are errors."""
-        d_k, (_, near, far) = self.usual["d_k"], TYPES[self.dtype]
-        inputs = [
+        precision, d_k = TYPES[self.dtype], self.usual["d_k"]
+        inputs: list[dict[str, int]] = [
             {},
             {"n_queries": 1},
             {"n_queries": 20},
@@ -90,38 +91,38 @@ class Audited:
             {"n_queries": 130, "n_keys": 262},
             {"n_queries": 5, "n_keys": 514},
             {"n_queries": 130, "n_keys": 130},
-            {"far": far},
+            {"far": precision.far},
         ]
-        cases = {}
-        for each in inputs:
-            given = {name: n for name, n in each.items() if name not in self.fixed}
-            words = ", ".join(f"{name} {n}" for name, n in given.items()) or "usual sizes"
-            far_from_0 = given.pop("far", 0)
-            a, other = self.input(3, far_from_0, **given), self.input(0.5, **given)
+        cases = []
+        for sizes in inputs:
+            if sizes.keys() & self.fixed.keys():
+                continue
+            words = ", ".join(f"{name} {n}" for name, n in sizes.items()) or "usual sizes"
+            a, other = self.input(3, **sizes), self.input(0.5, **sizes | {"far": 0})
             try:
                 found, weights = self.output(a, a.v), self.weights(other)
             except Exception as error:  # whatever it raises is a result of the audit
                 kind = f"{type(error).__name__}: {error}"
                 errors.append(f"{words}: arrays of {self.dtype} raise {kind}")
                 continue
-            fitted = replace(fit(other, weights, near), q=a.q, k=a.k, v=a.v)
-            cases[words] = Case(words, found, replace(a, block=fitted.block), fitted)
-        return [*cases.values()]
+            fitted = replace(fit(other, weights, precision), q=a.q, k=a.k, v=a.v)
+            a = replace(a, block=fitted.block, least=fitted.least)
+            cases.append(Case(words, found, a, fitted))
+        return cases
 
-    def input(self, spread: float, far: float = 0, **sizes: int) -> Attention:
-        """Random arrays with a spread of scores, which may be far above 0, and far below it in every
-        other row.
+    def input(self, spread: float, **sizes: int) -> Attention:
+        """Random arrays with a spread of scores; beside `far`, they are far above 0, and far below it
+        in every other row.
         """
-        batch, heads, n_queries, d_k, n_keys, d_v = (self.usual | sizes).values()
+        batch, heads, n_queries, d_k, n_keys, d_v, far = (self.usual | sizes).values()
         draw = np.random.default_rng([n_keys, int(spread)]).standard_normal
         q = draw((batch, heads, n_queries, d_k))
         k, v = (draw((batch, heads // self.groups, n_keys, d)) for d in (d_k, d_v))
         multiplier = self.expected(q, k, v).multiplier
         q *= spread / multiplier / d_k**0.5
         if far:
-            root = (far / multiplier) ** 0.5
-            k[..., 0] = root
-            q[..., 0] = root * (-1.0) ** np.arange(n_queries)
+            k[..., 0] = (far / multiplier) ** 0.5
+            q[..., 0] = k[0, 0, 0, 0] * (-1.0) ** np.arange(n_queries)
         return self.expected(*(x.astype(self.dtype).astype(float) for x in (q, k, v)))
 
     def output(self, a: Attention, v: Array) -> Array:

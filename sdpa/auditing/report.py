@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sdpa._names import not_among
 from sdpa.auditing.facts import facts_of
-from sdpa.auditing.mistakes import MISTAKES
+from sdpa.auditing.mistakes import MISTAKES, STEPS
 from sdpa.auditing.model import Array, Attention
 from sdpa.auditing.probes import TYPES, Audited, Case
 from sdpa.masks import broadcast_mask, reach_of
@@ -113,17 +113,8 @@ def audit(
         terms = {name: multiplier} | ({"distance": slopes} if slopes.any() else {})
         return Attention(q, k, v, groups, multiplier, softcap, terms, logits, ~seen, seen)
 
-    usual = {"batch": 2, "n_heads": 3 * groups, "n_queries": 16, "d_k": d_k, "n_keys": 16}
     shape = np.broadcast_shapes(np.shape(mask), slopes.shape, logits.shape)
-    names = "n_keys", "n_queries", "n_heads", "batch"
-    fixed = {size: n for size, n in zip(names, shape[::-1], strict=False) if n > 1}
-    usual |= {"d_v": d_k} | fixed
-    if d_k < 4 or groups < 1 or usual["n_heads"] % groups:
-        raise ValueError(
-            f"expected d_k from 4 and groups that divide heads, got {d_k}, and {groups} for "
-            f"{usual['n_heads']} heads"
-        )
-    audited = Audited(attention, expected, dtype, usual, fixed, groups)
+    audited = Audited(attention, expected, dtype, *_sizes(d_k, groups, shape), groups)
     report = Audit(getattr(attention, "__name__", type(attention).__name__), [], [], {})
     with np.errstate(all="ignore"):
         if cases := audited.cases(report.evidence):
@@ -137,6 +128,20 @@ def audit(
             except Exception as error:  # whatever it raises is a result of the audit
                 report.findings.append(f"backward raises {type(error).__name__}: {error}")
     return report
+
+
+def _sizes(d_k: int, groups: int, shape: tuple[int, ...]) -> tuple[dict[str, int], dict[str, int]]:
+    """The usual sizes, and those of them that the shape of a mask or of numbers by head decides."""
+    names = "n_keys", "n_queries", "n_heads", "batch"
+    fixed = {size: n for size, n in zip(names, shape[::-1], strict=False) if n > 1}
+    usual = {"batch": 2, "n_heads": 3 * groups, "n_queries": 16, "d_k": d_k, "n_keys": 16}
+    usual |= {"d_v": d_k, "far": 0} | fixed
+    if d_k < 4 or groups < 1 or usual["n_heads"] % groups:
+        raise ValueError(
+            f"expected d_k from 4 and groups that divide heads, got {d_k}, and {groups} for "
+            f"{usual['n_heads']} heads"
+        )
+    return usual, fixed
 
 
 def _mask(mask: npt.ArrayLike) -> Callable[[int, int], Array]:
@@ -176,37 +181,45 @@ def _tell(audited: Audited, cases: list[Case], report: Audit, empty: str) -> Non
         report.facts["queries without keys"] = words = " or ".join(sorted(kinds))
         if empty not in ("any", words):
             report.findings.append(f"queries without keys: {words}, expected {empty}")
-    rounding, near, _ = TYPES[audited.dtype]
+    precision = TYPES[audited.dtype]
     a = cases[0].expected
-    if cases[0].errors(audited.output(a, a.v)).max() > rounding:
+    if cases[0].errors(audited.output(a, a.v)).max() > precision.rounding:
         report.findings.append("different in each call: is dropout on?")
         return
-    # Those that tell come first.
-    cases = sorted(cases, key=lambda c: -c.errors(c.expected.output).max())
-    facts = facts_of([(c.expected, c.fitted) for c in cases], near)
-    usual = facts_of([(c.expected, c.expected) for c in cases], near)
+    cases.sort(key=lambda case: -case.error("expected"))  # those that tell come first
+    facts = facts_of([(c.expected, c.fitted) for c in cases], precision.near)
+    usual = facts_of([(c.expected, c.expected) for c in cases], precision.near)
     report.facts |= facts
-    differing = [f"{x}: {facts[x]}, expected {usual[x]}" for x in facts if facts[x] != usual[x]]
+    pairs = ((x, facts.get(x, words), words) for x, words in usual.items())
+    differing = [f"{x}: {words}, expected {right}" for x, words, right in pairs if words != right]
     bases = {"expected": [], "fitted": differing}
     for mistake, base in product(MISTAKES, bases):
         told = [*bases[base], *[mistake] * bool(mistake)]
-        if (told or base == "expected") and all(
-            case.is_explained(base, mistake, rounding) for case in cases
-        ):
+        is_cause = all(case.error(base, mistake) < precision.rounding for case in cases)
+        if is_cause and (told or base == "expected"):
             report.findings += told
             return
-    errors = [case.errors(case.expected.output).max() for case in cases]
-    coarse = [name for name, (least, *_) in TYPES.items() if max(errors) < least]
-    if coarse and min(errors) > rounding and not any("unknown" not in one for one in differing):
-        size = f"{max(errors):.0e} of the size of scores"
-        report.findings.append(f"outputs are only right to {size}, as of {coarse[0]}")
-        return
-    wrong = {x: [c for c in cases if not c.is_explained(x, "", rounding)] for x in bases}
-    base = min(bases, key=lambda x: len(wrong[x]))
-    words = "; ".join(case.words for case in wrong[base])
-    is_all = len(wrong[base]) == len(cases)
-    report.findings += [*bases[base], f"wrong in {'all inputs' if is_all else words}"]
-    report.evidence.append(min(wrong[base], key=lambda case: case.found.size).smallest())
+    errors = {base: [case.error(base) for case in cases] for base in bases}
+    # Facts that leave a hundredth of errors are told, with the rest.
+    base = min(bases, key=lambda x: np.median(errors[x]) * (100 if x == "fitted" else 1))
+    wrong = [case for case in cases if case.error(base) > precision.rounding]
+    inputs = "all inputs" if len(wrong) == len(cases) else "; ".join(case.words for case in wrong)
+    size = np.median([case.error(base) for case in wrong])
+    words = f"wrong in {inputs}, by about {size:.0e} of the size of scores{_coarse(wrong, base)}"
+    report.findings += [*bases[base], words]
+    telling = [case for case in cases if case.error("expected") >= max(errors["expected"]) / 10]
+    shown = min(telling, key=lambda case: case.found.size)
+    report.evidence.append(f"smallest of the most wrong: {shown.worst()}")
+
+
+def _coarse(cases: list[Case], base: str) -> str:
+    """The coarsest type in which a step has most of the errors, in words; empty if there is none."""
+    total = np.median([case.error(base) for case in cases])
+    for (name, precision), step in product(reversed(TYPES.items()), STEPS):
+        rest = [case.errors(case.rounded(base, step, precision.bits)).max() for case in cases]
+        if total < precision.rounding and np.median(rest) < total / 4:
+            return f", as of {step} in {name}"
+    return ""
 
 
 def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None:
