@@ -112,7 +112,7 @@ REPORTED += [
         {"alibi": NUMBERS},
     ),
     (in_turn, "scores: q·k of heads in turn", {"groups": 2}),
-    (in_single, "of the size of scores, as of float32", {}),
+    (in_single, "of the size of scores, as of outputs in float32", {}),
     (lambda *x: attention(*x) * np.random.default_rng().random(), "different in each call", {}),
     (partial(in_blocks, start=0.0), "low rows are lost: the maximum starts at 0", {}),
     (changed(ahead=0), "queries without keys: nan, expected zero", CAUSAL | {"empty": "zero"}),

@@ -10,13 +10,11 @@ import numpy as np
 from sdpa.auditing.model import BIASES, FEATURES, PRODUCTS, Array, Attention
 
 _EQUATIONS = 1000  # of a fit for a head
-Pairs = list[tuple[Attention, Attention]]  # expected and found
 
 
 class Precision(NamedTuple):
     """What arrays of a type can tell."""
 
-    bits: int
     rounding: float  # of outputs beside the size of scores, with some room
     near: float  # of ln(weight)
     far: int  # a score s beyond which neither e^s nor e^-s is a number above 0
@@ -30,14 +28,7 @@ def fit(a: Attention, weights: Array, precision: Precision) -> Attention:
     uniform &= not uniform.all()  # some rows: those of queries without keys
     logs = np.log(np.abs(np.where(uniform, 0, weights)))
     seen = logs > lowest
-    jumps = np.abs(np.diff(np.where(seen, logs - a.scores, math.nan))) > near
-    a = replace(
-        a,
-        seen=seen,
-        blank=np.where(uniform, weights, 0),
-        block=1 + int(np.append(jumps.any(axis=(0, 1, 2)), True).argmax()),
-        least=np.floor(weights.min()),
-    )
+    a = replace(a, seen=seen, blank=np.where(uniform, weights, 0), least=np.floor(weights.min()))
     a = replace(a, coefficients=_coefficients(a, logs, near))
     a = replace(a, seen=seen | (a.scores - a.top < lowest + 9))  # weights of 0 beside others
     total, sink = _total_and_sink(a, weights.sum(axis=-1), near)
@@ -79,7 +70,11 @@ def _total_and_sink(a: Attention, sums: Array, near: float) -> tuple[Any, Any]:
     rows = a.seen.any(axis=-1)
     shares = np.exp(a.masked).sum(axis=-1)
     sinks = np.sum(shares * (1 / sums - 1), axis=(0, 2), where=rows) / rows.sum(axis=(0, 2))
-    trials = (1.0, np.exp(a.sink[..., 0])), (sums[rows].sum() / rows.sum(), 0.0), (1.0, sinks[:, None])
+    trials = (
+        (1.0, np.exp(a.sink[..., 0])),
+        (sums[rows].sum() / rows.sum(), 0.0),
+        (1.0, sinks[:, None]),
+    )
     for total, sink in trials:
         x = total / (1 + sink / shares) if np.any(sink) else np.full(rows.shape, total)
         if np.allclose(x[rows], sums[rows], rtol=near):
@@ -87,10 +82,10 @@ def _total_and_sink(a: Attention, sums: Array, near: float) -> tuple[Any, Any]:
     return math.nan, math.nan
 
 
-def facts_of(pairs: Pairs, near: float) -> dict[str, str]:
+def facts_of(expected: list[Attention], found: list[Attention], near: float) -> dict[str, str]:
     """The facts of attentions of several sizes, each beside the one that is expected."""
+    pairs = [*zip(expected, found, strict=True)]
     telling = max(pairs, key=lambda pair: (np.any(pair[0].seen != pair[1].seen), pair[1].seen.size))
-    found = [f for _, f in pairs]
     facts = {
         "keys": _keys(*telling),
         "weights sum to": _term("1", {f: f.total for f in found}, near),
@@ -153,8 +148,8 @@ def _keys(e: Attention, f: Attention) -> str:
     masks |= {"those of the mask": ~e.hidden, "those that the mask should hide": e.hidden}
     for words, mask in masks.items():
         # A query without keys may have any weights.
-        told = f.seen.any(axis=-1) & mask.any(axis=-1)
-        if told.any() and ((mask == f.seen) | ~told[..., None]).all():
+        told = f.seen.any(axis=-1, keepdims=True) & mask.any(axis=-1, keepdims=True)
+        if np.any(told) and ((mask == f.seen) | ~told).all():
             return words
     last = np.flatnonzero(f.seen[0, 0, -1])
     ends = f", from {last[0]} to {last[-1]}" if last.size else ""

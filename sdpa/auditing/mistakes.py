@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import numpy as np
 
@@ -24,27 +25,27 @@ def _merge(x: Array) -> Array:
     return x.reshape(batch, n, heads, width).swapaxes(1, 2)
 
 
-def _of_block(a: Attention, function: np.ufunc) -> Array:
+def _of_block(a: Attention, size: int, function: np.ufunc) -> Array:
     """The sum or the maximum of the scores of each key's block."""
-    starts = np.arange(0, a.masked.shape[-1], a.block)
-    each = function.reduceat(a.masked, starts, axis=-1).clip(-_HUGE)
-    return np.asarray(np.repeat(each, a.block, axis=-1)[..., : a.masked.shape[-1]])
+    n_keys = a.masked.shape[-1]
+    each = function.reduceat(a.masked, range(0, n_keys, size), axis=-1).clip(-_HUGE)
+    return np.asarray(np.repeat(each, size, axis=-1)[..., :n_keys])
 
 
-def _raised(a: Attention) -> Array:
+def _raised(a: Attention, size: int) -> Array:
     """e^score, less the largest score up to the key's block."""
-    tops = np.maximum.accumulate(_of_block(a, np.maximum), axis=-1)
+    tops = np.maximum.accumulate(_of_block(a, size, np.maximum), axis=-1)
     return np.asarray(np.exp(a.masked - tops))
 
 
-def _sum_not_rescaled(block: int, a: Attention) -> Array:
-    """The output beside a sum of e^score that has blocks' maxima, not the last one."""
-    total = _raised(replace(a, block=block)).sum(axis=-1, keepdims=True)
-    return np.asarray(np.exp(a.masked - a.top) / total @ a.v)
+def _over(shares: Array, others: Array) -> Array:
+    """Shares beside the sum of others, in rows."""
+    return np.asarray(shares / others.sum(axis=-1, keepdims=True))
 
 
 # By what a report says, with a thread that reports it, as owner/repository#number.
 MISTAKES: dict[str, Callable[[Attention], Array]] = {
+    "all outputs are 0 or no number": lambda a: 0 * a.output,
     "": lambda a: a.output,  # none beside the facts
     "query heads read heads of values in turn (onnx/onnx#7274)": (
         lambda a: a.weights @ in_turn(a.v, a.groups)
@@ -75,7 +76,6 @@ MISTAKES: dict[str, Callable[[Attention], Array]] = {
     ),
     "a sigmoid in place of the softmax": lambda a: 1 / (1 + np.exp(-a.masked)) @ a.v,
     "q is added to the output": lambda a: a.output + a.q,
-    "all outputs are 0 or no number": lambda a: 0 * a.output,
     "hidden keys have a finite score, such as -10000, or minus the soft cap (huggingface/transformers#12109)": (
         lambda a: softmax(np.where(a.seen, a.scores, -(a.cap or _FAR))) @ a.v
     ),
@@ -89,46 +89,38 @@ MISTAKES: dict[str, Callable[[Attention], Array]] = {
     "no maximum is subtracted: e^s is 0 or inf (prescient-design/e3tools#3)": (
         lambda a: np.where(np.abs(a.top) > _FAR, 0, a.output)
     ),
-    "blocks of keys are merged by log2 sums as natural ones (sgl-project/sglang#35045)": (
-        lambda a: softmax(a.masked + (1 / math.log(2) - 1) * _of_block(a, np.logaddexp)) @ a.v
-    ),
-    "blocks of keys are merged by sums without their maximum": (
-        lambda a: softmax(a.masked - _of_block(a, np.maximum)) @ a.v
-    ),
-    "blocks of keys are merged with equal shares": (
-        lambda a: softmax(a.masked - _of_block(a, np.logaddexp)) @ a.v
-    ),
-    "blocks of keys are not rescaled by a larger maximum": (
-        lambda a: _raised(a) / _raised(a).sum(axis=-1, keepdims=True) @ a.v
-    ),
-    "blocks of keys are not rescaled by a larger maximum in the output": (
-        lambda a: _raised(a) / np.exp(a.masked - a.top).sum(axis=-1, keepdims=True) @ a.v
-    ),
-    "blocks of keys are scaled once more each": lambda a: (
-        softmax(a.masked * a.multiplier ** (np.arange(a.masked.shape[-1]) // a.block)) @ a.v
-    ),
-} | {
-    f"blocks of {n} keys are not rescaled by a larger maximum in the sum": (
-        partial(_sum_not_rescaled, n)
-    )
-    for n in (16, 32, 64, 128)
 }
-
-
-def _rounded(x: Array, bits: int) -> Array:
-    """Numbers of so many bits."""
-    mantissa, exponent = np.frexp(x)
-    return np.asarray(np.ldexp(np.round(np.ldexp(mantissa, bits)), exponent - bits))
-
-
-def _rounded_scores(a: Attention, _: Array, bits: int) -> Array:
-    coarse = replace(a, q=_rounded(a.q, bits), k=_rounded(a.k, bits))
-    return softmax(_rounded(coarse.masked, bits), sink=a.sink) @ a.v
-
-
-# The output of an attention with a step in so many bits, beside what is found.
-STEPS: dict[str, Callable[[Attention, Array, int], Array]] = {
-    "q, k and scores": _rounded_scores,
-    "weights": lambda a, _, bits: _rounded(a.weights, bits) @ a.v,
-    "outputs": lambda a, found, bits: np.where(_rounded(found, bits) == found, found, a.output),
+# The same in kernels that read blocks of keys, by their number.
+BLOCKS: dict[str, Callable[[int, Attention], Array]] = {
+    "merged by log2 sums as natural ones (sgl-project/sglang#35045)": lambda size, a: (
+        softmax(a.masked + (1 / math.log(2) - 1) * _of_block(a, size, np.logaddexp)) @ a.v
+    ),
+    "merged by sums without their maximum": (
+        lambda size, a: softmax(a.masked - _of_block(a, size, np.maximum)) @ a.v
+    ),
+    "merged with equal shares": (
+        lambda size, a: softmax(a.masked - _of_block(a, size, np.logaddexp)) @ a.v
+    ),
+    "not rescaled by a larger maximum": (
+        lambda size, a: _over(_raised(a, size), _raised(a, size)) @ a.v
+    ),
+    "not rescaled by a larger maximum in the output": (
+        lambda size, a: _over(_raised(a, size), np.exp(a.masked - a.top)) @ a.v
+    ),
+    "not rescaled by a larger maximum in the sum": (
+        lambda size, a: _over(np.exp(a.masked - a.top), _raised(a, size)) @ a.v
+    ),
+    "scaled once more each": lambda size, a: (
+        softmax(a.masked * a.multiplier ** (np.arange(a.masked.shape[-1]) // size)) @ a.v
+    ),
+}
+MISTAKES |= {
+    f"blocks of {size} keys are {words}": partial(BLOCKS[words], size)
+    for words, size in product(BLOCKS, (16, 32, 64, 128, 256))
+}
+# The output of an attention with a step in another type, beside what is found.
+STEPS: dict[str, Callable[[Attention, Array, str], Array]] = {
+    "q and k": lambda a, _, kind: replace(a, q=a.q.astype(kind), k=a.k.astype(kind)).output,
+    "weights": lambda a, _, kind: a.weights.astype(kind) @ a.v,
+    "outputs": lambda a, found, kind: np.where(found.astype(kind) == found, found, a.output),
 }

@@ -26,7 +26,6 @@ class Attention:
         seen: True for keys that have a weight.
         total: the sum of weights, and of the share of the sink.
         blank: weights of queries that see no key.
-        block: the number of keys after which weights may have another factor.
         least: the least weight, down to a whole number: below 0 if a mask is added to weights.
     """
 
@@ -42,7 +41,6 @@ class Attention:
     seen: Array
     total: float = 1.0
     blank: Any = 0.0
-    block: int = 0
     least: float = 0.0
 
     @property

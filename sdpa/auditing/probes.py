@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from sdpa.auditing.facts import Precision, fit
-from sdpa.auditing.mistakes import MISTAKES, STEPS
+from sdpa.auditing.mistakes import MISTAKES
 from sdpa.auditing.model import Array, Attention
 
 TYPES = {
-    "float64": Precision(53, 2**-44, 3e-6, 20000, -600),
-    "float32": Precision(24, 2**-19, 1e-5, 20000, -80),
-    "float16": Precision(11, 2**-9, 0.02, 110, -9),
-    "bfloat16": Precision(8, 2**-6, 0.1, 110, -80),
+    "float64": Precision(2**-44, 3e-6, 20000, -600),
+    "float32": Precision(2**-19, 1e-5, 20000, -80),
+    "float16": Precision(2**-9, 0.02, 110, -9),
+    "bfloat16": Precision(2**-6, 0.1, 110, -80),
 }
 
 
@@ -53,9 +53,14 @@ class Case:
         except ValueError:
             return math.inf
 
-    def rounded(self, base: str, step: str, bits: int) -> Array:
-        """The output of an attention, by name, with a step in so many bits."""
-        return STEPS[step](getattr(self, base), self.found, bits)
+    def empty(self) -> str:
+        """The outputs of queries that see no key, in a word; empty if there are none."""
+        rows = self.expected.hidden.all(axis=-1)
+        mean = self.expected.v.mean(axis=2, keepdims=True) + np.zeros(self.found.shape)
+        for kind, x in ("zero", 0 * mean), ("nan", math.nan * mean), ("uniform", mean):
+            if np.allclose(self.found[rows], x[rows], atol=0.01, equal_nan=True):
+                return kind if rows.any() else ""
+        return "numbers"
 
     def worst(self) -> str:
         """The worst row, in words."""
@@ -70,7 +75,7 @@ class Audited:
     """A function; the attention that it should be, of q, k and v; and the arrays that it gets."""
 
     function: Callable[..., Any]
-    expected: Callable[[Array, Array, Array], Attention]
+    expected: Callable[..., Attention]  # of q, k and v
     dtype: str
     usual: dict[str, int]  # sizes
     fixed: dict[str, int]  # those that a mask or numbers by head decide
@@ -106,8 +111,7 @@ class Audited:
                 errors.append(f"{words}: arrays of {self.dtype} raise {kind}")
                 continue
             fitted = replace(fit(other, weights, precision), q=a.q, k=a.k, v=a.v)
-            a = replace(a, block=fitted.block, least=fitted.least)
-            cases.append(Case(words, found, a, fitted))
+            cases.append(Case(words, found, replace(a, least=fitted.least), fitted))
         return cases
 
     def input(self, spread: float, **sizes: int) -> Attention:

@@ -99,29 +99,24 @@ def audit(
             f"normalize: expected a gain above 0, without a soft cap, got {normalize:g} and a cap "
             f"of {softcap:g}"
         )
-    rows = RowMap.with_sinks(softcap, sink)
-    logits = np.reshape(-math.inf if rows.sink is None else rows.sink, (-1, 1, 1))
+    sinks = RowMap.with_sinks(softcap, sink).sink
+    logits = np.reshape(-math.inf if sinks is None else sinks, (-1, 1, 1))
     slopes = np.reshape(alibi, (-1, 1, 1))
     sees = _mask(mask)
-    name = "q·k after the soft cap" if softcap else "q·k"
-    name = "q·k of unit vectors" if normalize else name
+    of = "q·k of unit vectors" if normalize else "q·k after the soft cap" if softcap else "q·k"
 
     def expected(q: Array, k: Array, v: Array) -> Attention:
         k, v = (np.repeat(x, groups, axis=1) for x in (k, v))
         seen = np.broadcast_to(sees(q.shape[2], k.shape[2]), (*q.shape[:3], k.shape[2]))
         multiplier = normalize or 1 / resolve_divisor(scaling, q.shape[3], k.shape[2])
-        terms = {name: multiplier} | ({"distance": slopes} if slopes.any() else {})
+        terms = {of: multiplier} | ({"distance": slopes} if slopes.any() else {})
         return Attention(q, k, v, groups, multiplier, softcap, terms, logits, ~seen, seen)
 
     shape = np.broadcast_shapes(np.shape(mask), slopes.shape, logits.shape)
     audited = Audited(attention, expected, dtype, *_sizes(d_k, groups, shape), groups)
     report = Audit(getattr(attention, "__name__", type(attention).__name__), [], [], {})
     with np.errstate(all="ignore"):
-        if cases := audited.cases(report.evidence):
-            _tell(audited, cases, report, empty)
-        else:
-            report.findings.append("no output that can be audited")
-            del report.evidence[1:]  # most sizes have the same error
+        _tell(audited, report, empty)
         if backward and not report.findings:
             try:
                 _tell_gradients(audited, backward, report)
@@ -150,7 +145,7 @@ def _mask(mask: npt.ArrayLike) -> Callable[[int, int], Array]:
         shown = broadcast_mask(mask, np.shape(mask))
         return lambda *_: shown
     reach = reach_of(mask.removesuffix("-first"))
-    if max(side for side in (*reach, 0) if side < math.inf) > 128:
+    if any(128 < side < math.inf for side in reach):
         raise ValueError(
             f"mask: expected at most 128 keys on a side, which inputs show, got {mask}"
         )
@@ -162,64 +157,60 @@ def _mask(mask: npt.ArrayLike) -> Callable[[int, int], Array]:
     return sees
 
 
-def _empty(case: Case) -> str | None:
-    """The outputs of queries that see no key; None if there are none."""
-    rows = case.expected.hidden.all(axis=-1)
-    mean = case.expected.v.mean(axis=2, keepdims=True) + np.zeros(case.found.shape)
-    for kind, x in ("zero", 0 * mean), ("nan", math.nan * mean), ("uniform", mean):
-        if np.allclose(case.found[rows], x[rows], atol=0.01, equal_nan=True):
-            return kind if rows.any() else None
-    return "numbers"
-
-
-def _tell(audited: Audited, cases: list[Case], report: Audit, empty: str) -> None:
+def _tell(audited: Audited, report: Audit, empty: str) -> None:
     """Tell the facts, and what explains wrong outputs: facts of weights, and a mistake.
 
     They are the cause if they give all outputs, which are of other q, k and v.
     """
-    if kinds := {kind for case in cases if (kind := _empty(case))}:
-        report.facts["queries without keys"] = words = " or ".join(sorted(kinds))
-        if empty not in ("any", words):
-            report.findings.append(f"queries without keys: {words}, expected {empty}")
-    precision = TYPES[audited.dtype]
-    a = cases[0].expected
-    if cases[0].errors(audited.output(a, a.v)).max() > precision.rounding:
+    cases = audited.cases(report.evidence)
+    if not cases:
+        report.findings.append("no output that can be audited")
+        del report.evidence[1:]  # most sizes have the same error
+        return
+    a, limit = cases[0].expected, TYPES[audited.dtype].rounding
+    again = np.nan_to_num(audited.output(a, a.v), posinf=0, neginf=0)
+    if cases[0].errors(again).max() > limit:
         report.findings.append("different in each call: is dropout on?")
         return
+    if words := " or ".join(sorted({case.empty() for case in cases} - {""})):
+        report.facts["queries without keys"] = words
+        if empty not in ("any", words):
+            report.findings.append(f"queries without keys: {words}, expected {empty}")
     cases.sort(key=lambda case: -case.error("expected"))  # those that tell come first
-    facts = facts_of([(c.expected, c.fitted) for c in cases], precision.near)
-    usual = facts_of([(c.expected, c.expected) for c in cases], precision.near)
+    expected, fitted = [case.expected for case in cases], [case.fitted for case in cases]
+    facts, usual = (facts_of(expected, x, TYPES[audited.dtype].near) for x in (fitted, expected))
     report.facts |= facts
-    pairs = ((x, facts.get(x, words), words) for x, words in usual.items())
-    differing = [f"{x}: {words}, expected {right}" for x, words, right in pairs if words != right]
+    differing = [
+        f"{x}: {facts[x]}, expected {usual[x]}"
+        for x in facts
+        if x in usual and facts[x] != usual[x]
+    ]
     bases = {"expected": [], "fitted": differing}
     for mistake, base in product(MISTAKES, bases):
         told = [*bases[base], *[mistake] * bool(mistake)]
-        is_cause = all(case.error(base, mistake) < precision.rounding for case in cases)
+        is_cause = all(case.error(base, mistake) < limit for case in cases)
         if is_cause and (told or base == "expected"):
             report.findings += told
             return
-    errors = {base: [case.error(base) for case in cases] for base in bases}
     # Facts that leave a hundredth of errors are told, with the rest.
-    base = min(bases, key=lambda x: np.median(errors[x]) * (100 if x == "fitted" else 1))
-    wrong = [case for case in cases if case.error(base) > precision.rounding]
+    size = {base: np.median([case.error(base) for case in cases]) for base in bases}
+    base = "fitted" if size["fitted"] < size["expected"] / 100 else "expected"
+    wrong = [case for case in cases if case.error(base) > limit]
     inputs = "all inputs" if len(wrong) == len(cases) else "; ".join(case.words for case in wrong)
-    size = np.median([case.error(base) for case in wrong])
-    words = f"wrong in {inputs}, by about {size:.0e} of the size of scores{_coarse(wrong, base)}"
-    report.findings += [*bases[base], words]
-    telling = [case for case in cases if case.error("expected") >= max(errors["expected"]) / 10]
-    shown = min(telling, key=lambda case: case.found.size)
-    report.evidence.append(f"smallest of the most wrong: {shown.worst()}")
+    report.findings += [*bases[base], f"wrong in {inputs}, {_size(wrong, base)}"]
+    report.evidence.append(f"largest difference: {cases[0].worst()}")
 
 
-def _coarse(cases: list[Case], base: str) -> str:
-    """The coarsest type in which a step has most of the errors, in words; empty if there is none."""
-    total = np.median([case.error(base) for case in cases])
-    for (name, precision), step in product(reversed(TYPES.items()), STEPS):
-        rest = [case.errors(case.rounded(base, step, precision.bits)).max() for case in cases]
-        if total < precision.rounding and np.median(rest) < total / 4:
-            return f", as of {step} in {name}"
-    return ""
+def _size(cases: list[Case], base: str) -> str:
+    """The size of errors, and the type in which a step has most of them, in words."""
+    size = np.median([case.error(base) for case in cases])
+    words = f"by about {size:.0e} of the size of scores"
+    for kind, step in product(("float16", "float32"), STEPS):
+        outputs = (STEPS[step](getattr(case, base), case.found, kind) for case in cases)
+        rest = [case.errors(x).max() for case, x in zip(cases, outputs, strict=True)]
+        if size < TYPES[kind].rounding and np.median(rest) < size / 4:
+            return f"{words}, as of {step} in {kind}"
+    return words
 
 
 def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None:
@@ -233,11 +224,11 @@ def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None
     given = (x.astype(audited.dtype) for x in (*arrays.values(), upstream))
     for (name, x), gradient in zip(arrays.items(), backward(*given), strict=True):
         steps = 1e-6 * rng.standard_normal((3, *x.shape))
-        moved = [audited.expected(*(arrays | {name: x + step}).values()).output for step in steps]
+        moved = [audited.expected(**arrays | {name: x + step}).output for step in steps]
         right = np.sum((moved - a.output) * upstream, axis=(1, 2, 3, 4))
         factors = np.sum(gradient * steps, axis=(1, 2, 3, 4)) / right
         is_number = np.allclose(factors, factors[0], rtol=0.03)
         words = f"{factors[0]:.3g}" if is_number else "no number"
         report.facts[f"d{name}"] = words
-        if not is_number or abs(factors[0] - 1) > 0.03:
+        if not np.allclose(factors, 1, rtol=0.03):
             report.findings.append(f"d{name}: {words} times the right one")
