@@ -23,15 +23,17 @@ class Precision(NamedTuple):
 
 def fit(a: Attention, weights: Array, precision: Precision) -> Attention:
     """The attention with these weights; with unknown scores if no product of q and k gives them."""
-    near, lowest = precision.near, precision.lowest
     uniform = np.ptp(weights, axis=-1, keepdims=True) < 1e-9
     uniform &= not uniform.all()  # some rows: those of queries without keys
     logs = np.log(np.abs(np.where(uniform, 0, weights)))
-    seen = logs > lowest
+    seen = logs > precision.lowest
     a = replace(a, seen=seen, blank=np.where(uniform, weights, 0), least=np.floor(weights.min()))
-    a = replace(a, coefficients=_coefficients(a, logs, near))
-    a = replace(a, seen=seen | (a.scores - a.top < lowest + 9))  # weights of 0 beside others
-    total, sink = _total_and_sink(a, weights.sum(axis=-1), near)
+    if np.any(seen.sum(axis=-1) > 1):  # the weight of a single key tells nothing about its score
+        a = replace(a, coefficients=_coefficients(a, logs, precision.near))
+    # Weights of 0 may be those of low scores.
+    low = a.scores - np.logaddexp.reduce(a.masked, axis=-1, keepdims=True) < precision.lowest + 1
+    a = replace(a, seen=seen | low)
+    total, sink = _total_and_sink(a, weights.sum(axis=-1), precision.near)
     return replace(a, total=total, sink=np.log(sink)[..., None])
 
 
@@ -70,13 +72,9 @@ def _total_and_sink(a: Attention, sums: Array, near: float) -> tuple[Any, Any]:
     rows = a.seen.any(axis=-1)
     shares = np.exp(a.masked).sum(axis=-1)
     sinks = np.sum(shares * (1 / sums - 1), axis=(0, 2), where=rows) / rows.sum(axis=(0, 2))
-    trials = (
-        (1.0, np.exp(a.sink[..., 0])),
-        (sums[rows].sum() / rows.sum(), 0.0),
-        (1.0, sinks[:, None]),
-    )
-    for total, sink in trials:
-        x = total / (1 + sink / shares) if np.any(sink) else np.full(rows.shape, total)
+    trials = [(1.0, np.exp(a.sink[..., 0])), (sums[rows].sum() / rows.sum(), 0.0)]
+    for total, sink in *trials, (1.0, sinks[:, None]):
+        x = total / (1 + sink / shares) if np.any(sink) else np.full_like(sums, total)
         if np.allclose(x[rows], sums[rows], rtol=near):
             return total, sink
     return math.nan, math.nan
@@ -85,22 +83,18 @@ def _total_and_sink(a: Attention, sums: Array, near: float) -> tuple[Any, Any]:
 def facts_of(expected: list[Attention], found: list[Attention], near: float) -> dict[str, str]:
     """The facts of attentions of several sizes, each beside the one that is expected."""
     pairs = [*zip(expected, found, strict=True)]
+    # Biases of hidden keys have no effect at sizes without such keys.
+    others = [f for e, f in pairs if f.coefficients.keys() != e.coefficients.keys()] or found
+    names = others[0].coefficients.keys()
+    alike = [f for f in others if f.coefficients.keys() == names]
+    terms = (_term(name, {f: f.coefficients[name] for f in alike}, near) for name in names)
     telling = max(pairs, key=lambda pair: (np.any(pair[0].seen != pair[1].seen), pair[1].seen.size))
-    facts = {
+    return {
+        "scores": " + ".join(terms) or "without effect",
         "keys": _keys(*telling),
         "weights sum to": _term("1", {f: f.total for f in found}, near),
         "sink as e^logit": _term("1", {f: np.exp(f.sink) for f in found}, near),
     }
-    # The weight of a single key tells nothing about its score.
-    pairs = [(e, f) for e, f in pairs if np.any(f.seen.sum(axis=-1) > 1)]
-    # Biases of hidden keys have no effect at sizes without such keys.
-    others = [f for e, f in pairs if f.coefficients.keys() != e.coefficients.keys()]
-    if scored := others or [f for _, f in pairs]:
-        names = scored[0].coefficients.keys()
-        alike = [f for f in scored if f.coefficients.keys() == names]
-        terms = (_term(name, {f: f.coefficients[name] for f in alike}, near) for name in names)
-        facts = {"scores": " + ".join(terms) or "without effect"} | facts
-    return facts
 
 
 def _term(of: str, numbers: dict[Attention, Any], near: float) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from sdpa.auditing.model import Array, Attention, in_turn, softmax
 
+Mistake = Callable[[Attention], Array]
 _FAR = 100  # scores beyond this are in cases where e^s is 0 or not finite
 _HUGE = 1e300  # in place of infinity, which has no differences
 
@@ -21,8 +22,7 @@ def _split(x: Array) -> Array:
 
 def _merge(x: Array) -> Array:
     """Heads that a reshape without a transpose puts together again."""
-    batch, heads, n, width = x.shape
-    return x.reshape(batch, n, heads, width).swapaxes(1, 2)
+    return x.reshape(x.swapaxes(1, 2).shape).swapaxes(1, 2)
 
 
 def _of_block(a: Attention, size: int, function: np.ufunc) -> Array:
@@ -44,7 +44,7 @@ def _over(shares: Array, others: Array) -> Array:
 
 
 # By what a report says, with a thread that reports it, as owner/repository#number.
-MISTAKES: dict[str, Callable[[Attention], Array]] = {
+MISTAKES: dict[str, Mistake] = {
     "all outputs are 0 or no number": lambda a: 0 * a.output,
     "": lambda a: a.output,  # none beside the facts
     "query heads read heads of values in turn (onnx/onnx#7274)": (
@@ -118,9 +118,12 @@ MISTAKES |= {
     f"blocks of {size} keys are {words}": partial(BLOCKS[words], size)
     for words, size in product(BLOCKS, (16, 32, 64, 128, 256))
 }
-# The output of an attention with a step in another type, beside what is found.
-STEPS: dict[str, Callable[[Attention, Array, str], Array]] = {
-    "q and k": lambda a, _, kind: replace(a, q=a.q.astype(kind), k=a.k.astype(kind)).output,
-    "weights": lambda a, _, kind: a.weights.astype(kind) @ a.v,
-    "outputs": lambda a, found, kind: np.where(found.astype(kind) == found, found, a.output),
+_STEPS: dict[str, Callable[[str, Attention], Array]] = {
+    "q and k": lambda kind, a: replace(a, q=a.q.astype(kind), k=a.k.astype(kind)).output,
+    "weights": lambda kind, a: a.weights.astype(kind) @ a.v,
+}
+# Steps in a coarser type, which have most of the errors, if not all.
+COARSE = {"": MISTAKES[""]} | {
+    f"{step} in {kind}": partial(_STEPS[step], kind)
+    for kind, step in product(("float16", "float32"), _STEPS)
 }

@@ -47,8 +47,7 @@ class Attention:
     def distance(self) -> Array:
         """Positions of keys less those of queries, which are the last ones."""
         n_queries, n_keys = self.hidden.shape[2:]
-        own = np.arange(n_keys - n_queries, n_keys)[:, None]
-        return np.asarray(np.arange(n_keys) - own)
+        return np.arange(n_keys) - np.arange(n_keys - n_queries, n_keys)[:, None]
 
     @cached_property
     def scores(self) -> Array:

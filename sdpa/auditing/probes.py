@@ -3,13 +3,12 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from sdpa.auditing.facts import Precision, fit
-from sdpa.auditing.mistakes import MISTAKES
+from sdpa.auditing.mistakes import MISTAKES, Mistake
 from sdpa.auditing.model import Array, Attention
 
 TYPES = {
@@ -29,27 +28,23 @@ class Case:
     expected: Attention
     fitted: Attention
 
-    @cached_property
-    def size(self) -> float:
-        """The size of scores and of values or outputs, on which rounding depends."""
-        a = self.expected
-        products = a.multiplier * np.abs(a.q @ a.k.mT)
-        found = np.abs(self.found).max(where=np.isfinite(self.found), initial=np.abs(a.v).max())
-        return float((1 + np.abs(a.scores).max() + products.max()) * found)
-
     def errors(self, output: Array) -> Array:
-        """The error of each row beside this size.
+        """The error of each row beside the size of scores and of values or outputs, on which
+        rounding depends.
 
         What is found and no number stands for 0 alone; queries without keys say nothing.
         """
-        found = np.where(np.isfinite(self.found) | (output != 0), self.found, 0)
+        a, is_number = self.expected, np.isfinite(self.found)
+        largest = np.abs(self.found).max(where=is_number, initial=np.abs(a.v).max())
+        size = (1 + 2 * np.abs(a.scores).max()) * largest
+        found = np.where(is_number | (output != 0), self.found, 0)
         errors = np.nan_to_num(np.abs(found - output).max(axis=-1), nan=math.inf)
-        return np.where(self.expected.hidden.all(axis=-1), 0, errors / self.size)
+        return np.where(a.hidden.all(axis=-1), 0, errors / size)
 
-    def error(self, base: str, mistake: str = "") -> float:
+    def error(self, base: str, mistake: Mistake = MISTAKES[""]) -> float:
         """The largest one of an attention, by name, with a mistake; inf for one of another shape."""
         try:
-            return float(self.errors(MISTAKES[mistake](getattr(self, base))).max())
+            return float(self.errors(mistake(getattr(self, base))).max())
         except ValueError:
             return math.inf
 
@@ -144,6 +139,6 @@ class Audited:
     def weights(self, a: Attention) -> Array:
         """The outputs of one-hot values, as many as v is wide."""
         n_keys, d_v = a.v.shape[2:]
-        one_hot = (np.eye(n_keys, d_v, -start) for start in range(0, n_keys, d_v))
-        outputs = [self.output(a, np.broadcast_to(x, a.v.shape)) for x in one_hot]
+        starts = range(0, n_keys, d_v)
+        outputs = [self.output(a, 0 * a.v + np.eye(n_keys, d_v, -start)) for start in starts]
         return np.concatenate(outputs, axis=-1)[..., :n_keys]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sdpa._names import not_among
 from sdpa.auditing.facts import facts_of
-from sdpa.auditing.mistakes import MISTAKES, STEPS
+from sdpa.auditing.mistakes import COARSE, MISTAKES
 from sdpa.auditing.model import Array, Attention
 from sdpa.auditing.probes import TYPES, Audited, Case
 from sdpa.masks import broadcast_mask, reach_of
@@ -180,15 +180,11 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
     expected, fitted = [case.expected for case in cases], [case.fitted for case in cases]
     facts, usual = (facts_of(expected, x, TYPES[audited.dtype].near) for x in (fitted, expected))
     report.facts |= facts
-    differing = [
-        f"{x}: {facts[x]}, expected {usual[x]}"
-        for x in facts
-        if x in usual and facts[x] != usual[x]
-    ]
+    differing = [f"{x}: {facts[x]}, expected {usual[x]}" for x in facts if facts[x] != usual[x]]
     bases = {"expected": [], "fitted": differing}
     for mistake, base in product(MISTAKES, bases):
         told = [*bases[base], *[mistake] * bool(mistake)]
-        is_cause = all(case.error(base, mistake) < limit for case in cases)
+        is_cause = all(case.error(base, MISTAKES[mistake]) < limit for case in cases)
         if is_cause and (told or base == "expected"):
             report.findings += told
             return
@@ -202,15 +198,11 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
 
 
 def _size(cases: list[Case], base: str) -> str:
-    """The size of errors, and the type in which a step has most of them, in words."""
-    size = np.median([case.error(base) for case in cases])
-    words = f"by about {size:.0e} of the size of scores"
-    for kind, step in product(("float16", "float32"), STEPS):
-        outputs = (STEPS[step](getattr(case, base), case.found, kind) for case in cases)
-        rest = [case.errors(x).max() for case, x in zip(cases, outputs, strict=True)]
-        if size < TYPES[kind].rounding and np.median(rest) < size / 4:
-            return f"{words}, as of {step} in {kind}"
-    return words
+    """The size of errors, and the step in a coarser type that leaves less than half, in words."""
+    sizes = {step: np.median([c.error(base, COARSE[step]) for c in cases]) for step in COARSE}
+    best = min(sizes, key=sizes.__getitem__)
+    coarse = f", as of {best}" if sizes[best] < sizes[""] / 2 else ""
+    return f"by about {sizes['']:.0e} of the size of scores{coarse}"
 
 
 def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None:

@@ -26,7 +26,9 @@ def backward(q, k, v, upstream, factor=1.0):
 def test_right_functions_have_no_finding(dtype, function, expected):
     if dtype != "float64":
         function = partial(in_single, function=function)
-    assert audit(function, dtype=dtype, **expected).findings == []
+    report = audit(function, dtype=dtype, **expected)
+    assert report.findings == []
+    assert "q·k" in report.facts["scores"]  # though a query may see one key
 
 
 @pytest.mark.parametrize(("function", "words", "expected"), REPORTED)
