@@ -53,7 +53,7 @@ def _coefficients(a: Attention, logs: Array, near: float) -> dict[str, Any]:
 
     target = apart(logs)
     for one in *a.coefficients, *PRODUCTS:
-        names = [*dict.fromkeys((one, *BIASES))]
+        names = [*({one: one} | BIASES)]
         try:
             columns = np.concatenate([apart(FEATURES[name](a)) for name in names], axis=-1)
             numbers = np.linalg.pinv(columns) @ target
@@ -97,9 +97,11 @@ def facts_of(expected: list[Attention], found: list[Attention], near: float) -> 
     }
 
 
-def _term(of: str, numbers: dict[Attention, Any], near: float) -> str:
+def _term(of: str, by_size: dict[Attention, Any], near: float) -> str:
     """Numbers at several sizes, by head, times what they are of: a formula, or one by one."""
-    n_heads, d_k, n_keys, d_v = np.transpose([a.q.shape[1::2] + a.v.shape[2:] for a in numbers])
+    by_head = [np.ravel(x) for x in by_size.values()]
+    shapes = [a.q.shape[1::2] + a.v.shape[2:] for a in by_size]
+    n_heads, d_k, n_keys, d_v = np.repeat(shapes, [x.size for x in by_head], axis=0).T
     sizes = {
         "d_k": d_k,
         "n_keys": n_keys,
@@ -108,22 +110,18 @@ def _term(of: str, numbers: dict[Attention, Any], near: float) -> str:
         "(n_heads d_k)": n_heads * d_k,
         "(d_k up to whole 128s)": -(-d_k // 128) * 128,
     }
-    powers = {"^1/2": 0.5, "": 1, "^1/4": 0.25}
-    factors = {"": n_keys**0} | {
-        name + power: sizes[name] ** powers[power] for power, name in product(powers, sizes)
-    }
-    factors |= {"ln(n_keys)": np.log(n_keys), "(1 + d_k^1/2)": 1 + d_k**0.5}
-    by_head = [np.ravel(x) for x in numbers.values()]
-    if np.isnan(np.concatenate(by_head)).any():
+    factors = {"": n_keys**0, "ln(n_keys)": np.log(n_keys), "(1 + d_k^1/2)": 1 + d_k**0.5}
+    for power, exponent in ("^1/2", 0.5), ("", 1), ("^1/4", 0.25):
+        factors |= {name + power: size**exponent for name, size in sizes.items()}
+    numbers = np.concatenate(by_head)
+    if np.isnan(numbers).any():
         return "not one number"
     for above, below in product(factors, factors):
-        ratio = factors[below] / factors[above]
-        rest = np.concatenate([x * y for x, y in zip(by_head, ratio, strict=True)])
+        rest = numbers * factors[below] / factors[above]
         if np.allclose(rest, rest[0], rtol=near, atol=0):
             names = (x for x in (f"{rest[0]:.4g}", of, above) if x not in ("", "1"))
             return " / ".join(filter(None, (" * ".join(names) or "1", below)))
-    one_by_one = (x[: 1 if np.allclose(x, x[0]) else None] for x in by_head)
-    texts = dict.fromkeys(", ".join(f"{one:.3g}" for one in x) for x in one_by_one)
+    texts = dict.fromkeys(", ".join(dict.fromkeys(f"{one:.3g}" for one in x)) for x in by_head)
     return f"({' or '.join(texts)}) * {of}".removesuffix(" * 1")
 
 

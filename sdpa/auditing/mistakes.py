@@ -98,9 +98,6 @@ BLOCKS: dict[str, Callable[[int, Attention], Array]] = {
     "merged by sums without their maximum": (
         lambda size, a: softmax(a.masked - _of_block(a, size, np.maximum)) @ a.v
     ),
-    "merged with equal shares": (
-        lambda size, a: softmax(a.masked - _of_block(a, size, np.logaddexp)) @ a.v
-    ),
     "not rescaled by a larger maximum": (
         lambda size, a: _over(_raised(a, size), _raised(a, size)) @ a.v
     ),

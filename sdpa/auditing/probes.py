@@ -102,8 +102,8 @@ class Audited:
             try:
                 found, weights = self.output(a, a.v), self.weights(other)
             except Exception as error:  # whatever it raises is a result of the audit
-                kind = f"{type(error).__name__}: {error}"
-                errors.append(f"{words}: arrays of {self.dtype} raise {kind}")
+                what = f"{type(error).__name__}: {error}"
+                errors.append(f"{words}: arrays of {self.dtype} raise {what}")
                 continue
             fitted = replace(fit(other, weights, precision), q=a.q, k=a.k, v=a.v)
             cases.append(Case(words, found, replace(a, least=fitted.least), fitted))

@@ -217,8 +217,8 @@ def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None
     for (name, x), gradient in zip(arrays.items(), backward(*given), strict=True):
         steps = 1e-6 * rng.standard_normal((3, *x.shape))
         moved = [audited.expected(**arrays | {name: x + step}).output for step in steps]
-        right = np.sum((moved - a.output) * upstream, axis=(1, 2, 3, 4))
-        factors = np.sum(gradient * steps, axis=(1, 2, 3, 4)) / right
+        right = np.tensordot(moved - a.output, upstream, 4)
+        factors = np.tensordot(steps, gradient, 4) / right
         is_number = np.allclose(factors, factors[0], rtol=0.03)
         words = f"{factors[0]:.3g}" if is_number else "no number"
         report.facts[f"d{name}"] = words

@@ -61,9 +61,8 @@ def run(given: argparse.Namespace) -> int:
     if given.backward:
         options["backward"] = function_of(given.backward)
     report = audit(function_of(given.target), **options)
-    texts = {"finding": report.findings, "evidence": report.evidence}
-    texts |= {name: [words] for name, words in report.facts.items()}
-    rows = [{"kind": kind, "text": text} for kind, each in texts.items() for text in each]
+    texts = [("finding", x) for x in report.findings] + [("evidence", x) for x in report.evidence]
+    rows = [{"kind": kind, "text": text} for kind, text in (*texts, *report.facts.items())]
     tell(given, str(report), rows)
     return int(bool(report.findings))
 
