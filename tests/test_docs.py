@@ -267,10 +267,11 @@ def test_readme_counts_the_settings_of_training():
         f"**True in {vanish[~is_small].sum()} of {n_unit} settings** from q and k of variance 1",
         f"**True in {vanish[is_small].sum()} of {n_small}** from small weights | "
         f"{lasts[is_small].sum()} of these do not, {(~vanish & ~lasts)[is_small].sum()} are undecided |",
-        f"The [{len(worse)} settings](docs/training.md) are decoders of width 64, trained for "
+        f"The [{len(worse)} settings](docs/training.md) are decoders of width 64 with 64 characters of "
+        f"context, trained for "
         f"400 steps on one text",
-        f"**True in {worse.sum()} of {len(worse)} settings** (intervals apart; {len(worse) - n_ranked} of them "
-        f"ranges of three runs), all but momentum from small weights",
+        f"**True in {worse.sum()} of {len(worse)} settings** (intervals apart; in {len(worse) - n_ranked} of the "
+        f"{len(worse)}, ranges of three runs), all but momentum from small weights",
         f"variance 1 ({n_unit} settings)",
         f"N(0, 0.02²) ({n_small}).",
         f"in the {n_ranked} settings of nine runs, and from the lowest to the highest of three runs "
@@ -470,7 +471,9 @@ def test_every_config_key_is_described_with_its_default():
     cells = [load_experiment(name).cell for name in experiment_names()]
     of_every_sweep = {"experiment", "variants", "trials", "precision", "max_trials", "figures"}
     assert set(described) == of_every_sweep.union(*map(cell_fields, cells))
-    assert all(f"`{name}`" in table for name in (*FUNCTIONS, *LAWS, *experiment_names()))
+    assert all(
+        f"`{name}`" in PAGES["docs/cases.md"] for name in (*FUNCTIONS, *LAWS, *experiment_names())
+    )
     usual = {name: value for cell in reversed(cells) for name, value in defaults(cell).items()}
     for name, value in usual.items():
         default, *exceptions = described[name].split("; ")

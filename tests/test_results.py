@@ -105,6 +105,8 @@ def test_the_sentences_of_the_first_screen_hold():
     for name, divisor in (("scaled", 512**0.5), ("unscaled", 1)):
         exact = attention_expectations(512, 64, divisor).max_weight
         assert found["saturation"][name] == pytest.approx(exact, rel=1e-6)
+    assert 0.95 < attention_expectations(4, 64, 2).max_weight / found["saturation"]["scaled"] < 1
+    assert TABLES["language"].measured["learning_rate"].nunique() == 2
 
 
 @shipped_only

@@ -64,7 +64,7 @@ def _network(results: Results) -> dict[str, float]:
 def _training(results: Results) -> dict[str, float]:
     """Losses of a decoder at the best rates, from q and k of variance 1 and from small weights."""
     losses = finding_numbers("losses", results) or {}
-    sizes = {name: results.measured[name].iloc[0] for name in ("d_k", "steps")}
+    sizes = {name: results.measured[name].iloc[0] for name in ("d_k", "steps", "width")}
     return {
         **sizes,
         "unscaled": losses["plain"],

@@ -24,7 +24,7 @@ from sdpa import PairLaw
 from sdpa.theory import GaussianRow, limits
 
 # The law of every number.
-LAW = "independent standard normal q and k without a mask"
+LAW = "independent standard normal q, k and gradients at the weights, without a mask"
 POSITIONS = 120  # steps of the slider, including thirds, halves and quarters of the way
 CURVES = ("max_weight", "entropy", "jacobian_square", "score_gradient_square")
 # of the interpolated expectations up to 65,536 keys; tested against `attention_expectations`

@@ -177,7 +177,7 @@ FIGURES = (
         note=READING,
         finding=Finding(
             sweep="rules",
-            title=f"At d_k = 64 without correlation, {_WITH_LN} changes the largest weight least",
+            title=f"Without correlation, of these, {_WITH_LN} changes the largest weight least",
             sentence="From {n_keys.least} to {n_keys.most} keys at d_k = {d_k.most}, the exact "
             "mean largest weight of uncorrelated rows varies by a factor (largest over smallest) of "
             f"{{ln:.2f}} under {_WITH_LN}, {{root:.3g}} under d_k^1/2 and {{plain:.2f}} unscaled, and the "

@@ -123,7 +123,7 @@ FIGURES = (
         },
         finding=Finding(
             sweep="dimension",
-            title="Only d_k^1/2 keeps the variance of scores level at every width",
+            title="Of these divisors, only d_k^1/2 keeps the variance of scores level",
             sentence="The variance of the scores goes with d_k to the power {unscaled:.2f} "
             "unscaled, {d_k^1/3:.2f} under d_k^1/3 and {d_k^2/3:.2f} under d_k^2/3, and stays "
             "level under d_k^1/2.",

@@ -166,7 +166,7 @@ FIGURES = (
         note=f"{READING} {EQUAL_WEIGHTS}",
         finding=Finding(
             sweep="dimension",
-            title="In short rows, only d_k^1/2 keeps the largest weight almost equal",
+            title="In short rows, of these only d_k^1/2 keeps the largest weight level",
             sentence="For independent standard normal q and k from d_k = {d_k.least} to {d_k.most}, the "
             "mean largest of {n_keys.most} weights rises from {first:.3f} to {last:.3f} unscaled "
             "(exact), and stays within a tenth under d_k^1/2.",
