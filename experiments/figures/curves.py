@@ -87,9 +87,6 @@ def _plot_ratios(
         fmt="o",
         color=color,
         label=label,
-        markersize=4,
-        capsize=2,
-        elinewidth=1,
     )
     is_far = ratio < _LEAST_RATIO
     for y, value in zip(at[is_far], ratio[is_far], strict=True):

@@ -162,12 +162,10 @@ def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> N
         xerr=np.nan_to_num([x - low, high - x]),
         fmt="o",
         color=INK,
-        markersize=3.5,
-        capsize=2,
         elinewidth=1,
     )
-    ax.plot(x, y, color=INK, linewidth=1.2, alpha=0.35)
-    ax.plot(exact, y, "--", color=INK, linewidth=1.2)
+    ax.plot(x, y, color=INK, alpha=0.35)
+    ax.plot(exact, y, "--", color=INK)
 
 
 def phase(shown: Shown) -> Drawing:

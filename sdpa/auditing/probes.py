@@ -83,7 +83,6 @@ class Audited:
             {},
             {"n_queries": 1},
             {"n_queries": 20},
-            {"n_queries": 24, "n_keys": 24},
             {"n_heads": 2 * self.groups},
             {"batch": 3},
             {"d_k": 3 * d_k},

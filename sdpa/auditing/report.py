@@ -42,7 +42,8 @@ class Audit:
     def __str__(self) -> str:
         verdict = "WRONG" if self.findings else "no findings"
         facts = (f"  {name}: {words}" for name, words in self.facts.items())
-        lines = *self.findings, *self.evidence, "what it does:", *facts
+        heading = ["what it does:"] * bool(self.facts)
+        lines = *self.findings, *self.evidence, *heading, *facts
         return "\n  ".join((f"audit of {self.name}: {verdict}", *lines))
 
 
