@@ -196,7 +196,7 @@ def test_readme_states_what_many_layers_do():
         f"causal mask (`config.full.yaml`) | {significant(by_mask['unscaled'], 2):,.0f}× "
         f"| {by_mask['d_k^1/2']:.1f}× |",
         f"√(2 layers) (`config.full.yaml`) | {by_depth['unscaled']:.1f}× | {by_depth['d_k^1/2']:.2f}× |",
-        f"SwiGLU MLPs double the growth of the first case of the table "
+        f"SwiGLU MLPs double its growth "
         f"({of_swiglu['d_k^1/2']:.0f} for {explosion['d_k^1/2']:.0f}).",
     )
     assert 0.9e6 < explosion["unscaled"] < 1.1e6
