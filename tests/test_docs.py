@@ -231,7 +231,7 @@ def test_readme_states_the_losses_of_training():
         f"learn at a rate divided by it ({own_rates['final_loss'].min():.2f}).",
         f"of the same decoder from variance 1 | {plain:.2f} | {scaled:.2f} |",
         f"the same from small weights | {small_plain:.2f} | {small_scaled:.2f} |",
-        f"the smaller decoder of `make all` (d_k = 64, two blocks, 180 steps) ends, "
+        f"the smaller decoder of `make all` (d_k = 64, two blocks, 180 steps of Adam at the better of two rates) ends, "
         f"from variance 1, at {of_all['unscaled']:.2f} without and "
         f"{of_all['d_k^1/2']:.2f} with the division",
         *(f"ignores q and k ends at {loss:.1f}:" for loss in blind["final_loss"]),

@@ -275,9 +275,7 @@ def _scale_x(ax: Axes, table: pd.DataFrame, x: str) -> None:
     elif not is_number(table, x):
         _name_categories(ax, list(table[x].unique()), x)
     elif x == "layer":
-        ax.xaxis.set_major_locator(
-            MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True, min_n_ticks=1)
-        )
+        ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))
     else:
         scale_x(ax, table, x)
 
@@ -314,7 +312,7 @@ def plot_exact(
     """Exact values: a thin line with gaps at NaN, or strokes if there is a single value or x is not a
     number.
     """
-    joined = values.count() > 1 and np.asarray(at).dtype.kind in "iuf"
+    joined = values.count() > 1 and at.dtype.kind in "iuf"
     ax.plot(at, values, dashes if joined else "_", color=colour, zorder=1, markersize=22)
 
 

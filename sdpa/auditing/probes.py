@@ -82,9 +82,9 @@ class Audited:
         inputs: list[dict[str, int]] = [
             {},
             {"n_queries": 1},
+            {"n_queries": 1, "n_keys": 262},
             {"n_queries": 20},
             {"n_heads": 2 * self.groups},
-            {"batch": 3},
             {"d_k": 3 * d_k},
             {"d_v": 2 * d_k + 24},
             {"n_queries": 130, "n_keys": 262},

@@ -183,26 +183,27 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
     report.facts |= facts
     differing = [f"{x}: {facts[x]}, expected {usual[x]}" for x in facts if facts[x] != usual[x]]
     bases = {"expected": [], "fitted": differing}
+    wrong = [case for case in cases if case.error("expected") > limit]
+    inputs = "all inputs" if len(wrong) == len(cases) else "; ".join(case.words for case in wrong)
     for mistake, base in product(MISTAKES, bases):
         told = [*bases[base], *[mistake] * bool(mistake)]
         is_cause = all(case.error(base, MISTAKES[mistake]) < limit for case in cases)
         if is_cause and (told or base == "expected"):
             report.findings += told
+            report.evidence += [f"wrong in {inputs}"] * bool(told)
             return
     # Facts that leave a hundredth of errors are told, with the rest.
     size = {base: np.median([case.error(base) for case in cases]) for base in bases}
     base = "fitted" if size["fitted"] < size["expected"] / 100 else "expected"
-    wrong = [case for case in cases if case.error(base) > limit]
-    inputs = "all inputs" if len(wrong) == len(cases) else "; ".join(case.words for case in wrong)
     report.findings += [*bases[base], f"wrong in {inputs}, {_size(wrong, base)}"]
     report.evidence.append(f"largest difference: {cases[0].worst()}")
 
 
 def _size(cases: list[Case], base: str) -> str:
-    """The size of errors, and the step in a coarser type that leaves less than half, in words."""
+    """The size of errors, and the step in a coarser type that leaves less than three quarters of them, in words."""
     sizes = {step: np.median([c.error(base, COARSE[step]) for c in cases]) for step in COARSE}
     best = min(sizes, key=sizes.__getitem__)
-    coarse = f", as of {best}" if sizes[best] < sizes[""] / 2 else ""
+    coarse = f", as of {best}" if sizes[best] < sizes[""] * 0.75 else ""
     return f"by about {sizes['']:.0e} of the size of scores{coarse}"
 
 

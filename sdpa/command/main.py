@@ -33,7 +33,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return int(given.run(given))
     except OSError as error:
         print(f"{error.filename or 'the output'}: cannot write: {error.strerror}", file=sys.stderr)
-    except ValueError as error:
+    except (ValueError, ImportError) as error:
         print(error, file=sys.stderr)
     except KeyboardInterrupt:
         return 130

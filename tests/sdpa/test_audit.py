@@ -1,5 +1,6 @@
 """`sdpa.audit` names bugs of public reports, and finds nothing in right functions."""
 
+import math
 import re
 from dataclasses import replace
 from functools import partial
@@ -77,6 +78,15 @@ def test_each_mistake_is_found_and_no_other_claims_it(words, monkeypatch):
 )
 def test_what_nothing_explains_is_described(function, words):
     assert words in " ".join(str(audit(function)).split())
+
+
+def test_a_mistake_of_decoding_is_told_with_its_inputs():
+    def without_window(q, k, v):
+        return attention(q, k, v, behind=math.inf if q.shape[2] == 1 else 15, ahead=0)
+
+    found = audit(without_window, mask="window-16")
+    assert found.findings[0].startswith("keys: all, expected positions -15 to 0")
+    assert found.evidence == ["wrong in n_queries 1, n_keys 262"]
 
 
 def test_changed_arguments_and_rows_that_are_no_number_are_told():

@@ -83,9 +83,9 @@ FIGURES = (
             columns=2,
             table=_BY_LAYER,
         ),
-        note="All matrices are fresh and random. A random gradient above the last layer runs back to "
-        "the first, from right to left. Points: root mean squares and mean cosines before each "
-        "layer, ± two standard errors.",
+        note="All matrices are fresh and random. A random gradient, independent at each token above "
+        "the last layer, runs back to the first, from right to left. Points: root mean squares and "
+        "mean cosines before each layer, ± two standard errors.",
         when=_LAW,
         finding=Finding(
             sweep="network",
