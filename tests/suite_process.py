@@ -44,10 +44,7 @@ class Suite:
     def set_trials(self, trials: int) -> None:
         self.config.write_text(self.text.replace("TRIALS", str(trials)))
 
-    def start(self, *words: str, **options) -> subprocess.Popen[str]:
-        options = {
-            "preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)
-        } | options
+    def start(self, *words: str) -> subprocess.Popen[str]:
         files = ["--config", self.config, "--results", self.results]
         return subprocess.Popen(
             [sys.executable, "-m", "experiments", *words, *files],
@@ -56,11 +53,11 @@ class Suite:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            **options,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
 
-    def run(self, *words: str, timeout: float = 300, **options) -> tuple[int, str, str]:
-        process = self.start(*words, **options)
+    def run(self, *words: str, timeout: float = 300) -> tuple[int, str, str]:
+        process = self.start(*words)
         try:
             out, err = process.communicate(timeout=timeout)
         finally:

@@ -1,7 +1,5 @@
 """Moments of the score, and the variance within a row: tensor grids, sums and draws."""
 
-import itertools
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -25,8 +23,11 @@ TWO_POINTS = InputLaw(
 )
 SHIFTED = {"query_mean": 0.4, "key_mean": -1.5, "query_std": 0.7, "key_std": 1.3}
 OF_LAWS = [
-    *(PairLaw(entries, **SHIFTED) for entries in (LAWS["gaussian"], TWO_POINTS)),
-    *(PairLaw(entries, spectrum=1.5, query_mean=0.5) for entries in (LAWS["gaussian"], TWO_POINTS)),
+    *(
+        PairLaw(entries, spectrum=spectrum, **SHIFTED)
+        for entries in (LAWS["gaussian"], TWO_POINTS)
+        for spectrum in (0.0, 1.5)
+    ),
     PairLaw(correlation=0.6, key_mean=0.8, query_std=0.7, key_std=1.4),
     PairLaw(correlation=0.6, key_mean=0.8, query_std=0.7, key_std=1.4, spectrum=1.5),
 ]
@@ -66,6 +67,9 @@ def test_moments_of_the_score_on_a_tensor_grid(law, n_keys):
     assert score_variance(2, 3.0, law, n_keys) == pytest.approx(variance / 9, rel=1e-9)
     excess = fourth / variance**2 - 3
     assert score_kurtosis(2, law, n_keys) == pytest.approx(excess, rel=1e-8, abs=1e-10)
+    if not law.correlation:
+        within = (1 - 1 / n_keys) * (chance @ own**2 - chance @ (own * other))
+        assert row_variance(2, n_keys, 3.0, law) == pytest.approx(within / 9, rel=1e-9)
 
 
 @pytest.mark.parametrize(("law", "length"), [("l2", 1.0), ("rms", 6.0)])
@@ -76,16 +80,3 @@ def test_scores_of_normalized_vectors_are_cosines(law, length):
     assert score_mean(6, 2.0, law) == 0
     assert score_variance(6, 2.0, law) == pytest.approx(length**2 * variance / 4)
     assert score_kurtosis(6, law) == pytest.approx(excess)
-
-
-def test_the_variance_within_rows_by_summing_over_all_draws():
-    law = PairLaw(TWO_POINTS, query_mean=-0.3, key_mean=2.0, key_std=0.4, spectrum=1.5)
-    d_k, n_keys, divisor = 2, 3, 1.7
-    entries = np.array(list(itertools.product([2.0, -0.5], repeat=d_k * (1 + n_keys))))
-    chances = np.where(entries == 2.0, 0.2, 0.8).prod(axis=1)
-    roots = np.sqrt(spectrum_of(d_k, law.spectrum))
-    q = law.query_mean + law.query_std * roots * entries[:, :d_k]
-    k = law.key_mean + law.key_std * roots * entries[:, d_k:].reshape(-1, n_keys, d_k)
-    of_row = np.einsum("rd,rkd->rk", q, k / divisor).var(axis=-1)
-    mean = chances @ of_row
-    assert row_variance(d_k, n_keys, divisor, law) == pytest.approx(mean, rel=1e-12)
