@@ -106,19 +106,6 @@ def test_layers_come_before_sequences_and_k_may_have_fewer_heads():
     assert_allclose(table["entropy"], np.ravel([one["entropy"].value for one in by_layer]))
 
 
-def test_the_weight_that_would_leave_its_document_is_that_of_a_loop():
-    """The longest document has 5 keys."""
-    (layer,) = read_heads([saved(PACKED | {"cu_seqlens": ENDS})], Options("q", "n_keys", "causal"))
-    q, k = PACKED["q"].astype(float), PACKED["k"].astype(float)
-    for head, share in enumerate(table_of([layer])["outside_document"]):
-        leaving = [
-            np.exp(k[:5, head] @ row / 5).sum() / np.exp(k[: i + 1, head] @ row / 5).sum()
-            for i, row in enumerate(q[:, head])
-            if i >= 5
-        ]
-        assert share == pytest.approx(sum(leaving) / 7)  # rows of two keys and more
-
-
 MANY = np.zeros((2, 7, 3, 4))  # 7 heads of 3 positions, or the other way
 REFUSED = [
     ({"q": Q[0], "k": K[0, ..., :3]}, r"same d_k .* got q \(3, 5, 4\) and k \(3, 5, 3\)"),
