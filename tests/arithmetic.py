@@ -48,10 +48,6 @@ expected = theory.attention_expectations
 variance = theory.score_variance
 
 
-def qkv(n: int, d_k: int, d_v: int) -> Any:
-    return normals(n, d_k), normals(n, d_k, seed=1), normals(n, d_v, seed=2)
-
-
 def same(one: Any, other: Any, tolerance: float = 1e-13) -> bool:
     return np.allclose(one, other, rtol=0, atol=tolerance)
 
@@ -81,12 +77,14 @@ MODULE = ScaledDotProductAttention(32, 16, 16, rng=_RNG)
 X = _RNG.standard_normal((8, 32))
 OUTPUT, WEIGHTS = MODULE.attend(X)
 CAT = softmax(CAT_SCORES)
+CHOSEN, OF_CAT = CAT.argmax(-1), CAT.mean(axis=0)
 DRAWN = article_draws()
 BARE, OF_NOTEBOOK = attention_weights(*NOTEBOOK, scaling="unscaled"), attention_weights(*NOTEBOOK)
 ORDER = [3, 1, 7, 0, 2, 6, 5, 4]
 LARGE, GENTLE = softmax(LARGE_SCORES), softmax(SMALL)
 SATURATED = [w for w in softmax(30 * normals(20_000, 16)) if w.max() > 0.99]
-ROWS = normals(40, 6)
+ROWS, QKV = normals(40, 6), normals(3, 6, 5)
+OF_ROWS = softmax(ROWS)
 LENGTHS = np.linalg.norm(ABC.k, axis=1)
 UNIT = PairLaw(normalize="l2")
 
@@ -98,21 +96,21 @@ ARITHMETIC: dict[str, Any] = {
     "qa-09": sqrt(512),
     "qa-10": np.divide(HUNDREDS, sqrt(512)),
     "qa-11": softmax([8.8, 4.4, 4.4]),
-    "qa-13": same(normals(5, 7) @ normals(6, 7).T, one_by_one(normals(5, 7), normals(6, 7))),
+    "qa-13": same(QKV[0] @ QKV[1].T, one_by_one(*QKV[:2])),
     "qa-14": [0, integrate.quad(lambda z: 2 * z * z * special.k0(z) / pi, 0, inf)[0]],
     "qa-18": growth(1 / 3),
     "qa-19": growth(2 / 3),
     "qa-22b": [
         (abs(np.multiply(768, s.variances(768, 64)) - 1) < 0.05).all() for s in SCHEMES.values()
     ],
-    "qa-23": [(softmax(normals(5, 9)) >= 0).all(), same(softmax(normals(5, 9)).sum(-1), 1)],
+    "qa-23": [(OF_ROWS >= 0).all(), same(OF_ROWS.sum(-1), 1)],
     "qa-24": softmax(DOG),
     "qa-25": softmax(BITES),
     "qa-26": softmax(MAN),
     "qa-27": DOG_PRINTED.sum(axis=-1),
     "qa-30": same(
-        scaled_dot_product_attention(*qkv(6, 5, 3)),
-        attention(*(each.tolist() for each in qkv(6, 5, 3)))["output"],
+        scaled_dot_product_attention(*QKV),
+        attention(*QKV.tolist())["output"],
     ),
     "qa-31": DOG_PRINTED[0] @ DOG_VALUES,
     "qa-32": softmax(DOG) @ DOG_VALUES,
@@ -135,19 +133,18 @@ ARITHMETIC: dict[str, Any] = {
     "lesson-17": np.outer(np.sqrt((64, 512)), (-2, 2)),
     "lesson-26": exp(sqrt(2 / 8) * optimize.brentq(lambda x: beyond(x, 8) - 0.5, 0, 9)) > 2,
     "lesson-30": [
-        (np.argsort(ROWS) == np.argsort(softmax(ROWS))).all(),
-        all((np.diag(softmax_jacobian(row)) > 0).all() for row in softmax(ROWS)),
+        (np.argsort(ROWS) == np.argsort(OF_ROWS)).all(),
+        all((np.diag(softmax_jacobian(row)) > 0).all() for row in OF_ROWS),
     ],
     "lesson-31": same(
-        [derivative(softmax, normals(6), axis) for axis in np.eye(6)],
-        softmax_jacobian(softmax(normals(6))),
+        [derivative(softmax, ROWS[0], axis) for axis in np.eye(6)],
+        softmax_jacobian(OF_ROWS[0]),
         1e-9,
     ),
     "lesson-33": [
-        CAT.mean(axis=0).argmin() == np.bincount(CAT.argmax(-1)).argmax(),
-        CAT.mean(axis=0).argmax() == np.bincount(CAT.argmax(-1)).argmax(),
+        np.bincount(CHOSEN).argmax() == each for each in (OF_CAT.argmin(), OF_CAT.argmax())
     ],
-    "lesson-37": (CAT.argmax(-1) == CAT.mean(axis=0).argmax()).sum() > 2,
+    "lesson-37": (OF_CAT.argmax() == CHOSEN).sum() > 2,
     "article-10": same(SESSION.scores, one_by_one(SESSION.q, SESSION.k)),
     "article-12": SESSION.scores,
     "article-18": variances(),
