@@ -93,7 +93,7 @@ def case(shape_q, shape_k, mask, scaling="d_k^1/2", scale=1.0):
 CASES = {
     "grouped": case((2, 4, 7, D_K), (2, 2, 7, D_K), "none"),
     "one head with cached keys": case((3, D_K), (11, D_K), "causal", 2.5),
-    "padding": case((2, 2, 7, D_K), (2, 2, 11, D_K), PADDED),
+    "padding": case((2, 7, D_K), (2, 11, D_K), PADDED),
     "saturated": case((2, 1, 13, D_K), (2, 1, 13, D_K), "window-5", "unscaled", 40.0),
     "nearly uniform": case((2, 7, D_K), (2, 13, D_K), "local-6", "d_k^1", 1e-9),
 }
