@@ -11,11 +11,19 @@ import pytest
 from experiments.kinds.language import cell as language
 from experiments.measuring.chunk import Chunk
 from sdpa import Scaling
-from tests.experiments.test_training_plan import HALF, OUTCOME, PLAIN, USUAL, is_above, is_as_good
-from tests.prose import part, prose
+from tests.experiments.test_training_plan import (
+    HALF,
+    PLAIN,
+    TRAINING,
+    USUAL,
+    held_and_failed,
+    is_above,
+    is_as_good,
+)
+from tests.prose import prose
 from tests.shipped import OF_FULL
 
-TRAINING, README = "docs/training.md", "README.md"
+README = "README.md"
 SWEEPS = ["", "_sizes", "_replacements", "_replacements_small", "_replacements_wide"]
 SWEEPS += ["_long", "_long_norm", "_long_half", "_cap", "_four_heads"]
 MECHANISMS = {  # with the names of the table of docs/training.md
@@ -144,12 +152,10 @@ def of_the_addendum():
     ],
 )
 def test_every_prediction_has_the_outcome_that_the_docs_report(heading, predictions, within):
-    outcomes = ["held" if is_held else "failed" for is_held in predictions()]
-    said = part(TRAINING, heading)
-    expected = {n: one + " within noise" * (n in within) for n, one in enumerate(outcomes, 1)}
-    assert {int(n): words for n, words in OUTCOME.findall(said)} == expected
-    counts = map(outcomes.count, ("held", "failed"))
-    assert f"{len(outcomes)} predictions, {{}} held and {{}} failed".format(*counts) in said
+    found = predictions()
+    held, failed = held_and_failed(heading, found, dict.fromkeys(within, " within noise"))
+    said = f"Of {len(found)} predictions, {held} held and {failed} failed"
+    assert said in prose(TRAINING, heading)
 
 
 def test_docs_say_what_a_cap_of_30_and_four_heads_do():
