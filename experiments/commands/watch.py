@@ -59,8 +59,7 @@ def changes(before: "Results", now: "Results") -> Iterator[str]:
     """A line for each metric of the figures of a sweep that changed: its largest relative change, and
     the row.
 
-    Rows belong together that have the same rule and the same values of all axes that vary. The rows of
-    the experiment `rows` have no metrics.
+    Rows belong together that have the same rule and the same values of all axes that vary.
     """
     old, new = before.measured, now.measured
     varied = dict.fromkeys([*now.axes.varied(old), *now.axes.varied(new)])

@@ -113,17 +113,18 @@ def _plot_lines(
     if not is_joined:
         # the order of categories, whatever the first line has
         ax.xaxis.update_units(table[x].unique())
-    per_point = table.groupby([x, by])
-    varied = axes.varied(table, x)
-    others = [name for name in varied if name != by and per_point[name].nunique().max() > 1]
+    whole = table if picture.facet_by == CASES else shown.rows  # one legend for all panels
+    per_point = whole.groupby([x, by])
+    varied = axes.varied(whole, x, *along_cases(picture))
+    others = [name for name in varied if per_point[name].nunique().max() > 1]
+    numbers = whole.groupby([*others, lambda _: 0], sort=False).ngroup()
     fixed = [name for name in axes.among(table, x, *varied) if axes.usual[name] is not None]
-    beside = [*table.filter(regex=f"^{metric}_(exact|law)$")]
+    exacts = [*table.filter(regex=f"^{metric}_(exact|law)$")]
     free = itertools.cycle(UNORDERED_COLOURS)
-    combinations: dict[tuple[object, ...], int] = {}
-    for (value, *combination), of_line in table.groupby([by, *others], sort=False):
-        other = combinations.setdefault(tuple(combination), len(combinations))
+    for (value, *_), of_line in table.groupby([by, *others], sort=False):
         rows = of_line.sort_values(x) if is_joined else of_line
         first = rows.iloc[0]
+        place = numbers[first.name]
         colour = colours[value]
         if picture.facet_by == by:
             colour = next(free)
@@ -131,8 +132,8 @@ def _plot_lines(
         else:
             words = value if by == "scaling" else f"{spoken(by)} = {short(value)}"
             label = ", ".join(filter(None, [words, values_of(first, _named(first, others, axes))]))
-        dashes = _STYLES[other % len(_STYLES)]
-        known = [exact for exact in beside if rows[exact].notna().any()]
+        dashes = _STYLES[place % len(_STYLES)]
+        known = [exact for exact in exacts if rows[exact].notna().any()]
         for exact in known:
             through = rows[exact].fillna(rows[metric]) if is_joined else rows[exact]
             plot_exact(ax, rows[x], through, colour, dashes)
@@ -142,12 +143,12 @@ def _plot_lines(
             x,
             metric,
             color=colour,
-            marker=MARKERS[other % len(MARKERS)],
+            marker=MARKERS[place % len(MARKERS)],
             linestyle=dashes if is_joined and not known else "",
             label=label,
             zorder=2 + (dashes != "-"),
         )
-    along = [name for name in varied if name not in (by, *others)]
+    along = [name for name in varied if name not in others]
     also = f" (also differing: {listed([*map(spoken, along)])})" if along else ""
     ax.set_xlabel(f"{spoken(x)}{also}")
 
@@ -195,11 +196,11 @@ def _with_ends(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
     """
     metric, law = panel.metric, f"{panel.metric}_law"
     found = rows[[metric, law]]
-    reach = 2 * rows[f"{metric}_se"]
+    error = 2 * rows[f"{metric}_se"]
     if panel.root:
         found = np.sqrt(found)
-        reach = reach / (2 * found[metric])  # the derivative of the root
-    ends = {f"{metric}_low": found[metric] - reach, f"{metric}_high": found[metric] + reach}
+        error = error / (2 * found[metric])  # the derivative of the root
+    ends = {f"{metric}_low": found[metric] - error, f"{metric}_high": found[metric] + error}
     return rows.assign(**found, **ends)
 
 
@@ -406,20 +407,20 @@ def spans_widely(values: Floats) -> bool:
 
 
 def legend(ax: Axes, title: str = "") -> None:
-    """A legend for the labelled lines of one axes above all axes; the figure grows."""
+    """A legend for the labelled lines above all axes of a figure, which grows."""
     figure = ax.figure
-    handles, labels = ax.get_legend_handles_labels()
+    lines = {bars.get_label(): bars for each in figure.axes for bars in each.containers}
     letters = figure.get_figwidth() * _LEGEND_LETTERS / _LEGEND_POINTS
-    longest = max(map(len, labels))
+    longest = max(map(len, lines))
     columns = max(1, int(letters / (longest + 8)))
-    rows = math.ceil(len(labels) / columns)
+    rows = math.ceil(len(lines) / columns)
     # full columns, because a legend fills one column after the other
-    columns = math.ceil(len(labels) / rows)
+    columns = math.ceil(len(lines) / rows)
     height = _LEGEND_LINE * _LEGEND_POINTS * (rows + bool(title))
     figure.set_figheight(figure.get_figheight() + height)
     figure.legend(
-        handles,
-        labels,
+        lines.values(),
+        lines,
         title=title,
         loc="outside upper left",
         ncols=columns,

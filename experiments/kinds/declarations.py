@@ -17,7 +17,7 @@ Needs: TypeAlias = Mapping[str, object]
 
 READING = "Error bars, often smaller than the points: 95% intervals."
 HOLLOW = "Hollow points: too few draws for a reliable interval."
-EQUAL_WEIGHTS = "Dotted: equal weights of all keys."
+EQUAL_WEIGHTS = "Black, dotted: equal weights of n_keys keys, as without a mask."
 JACOBIAN = "|J|_F: Frobenius norm of the Jacobian of the softmax, weights by scores."
 GRADIENT = (
     "|dL/dq|: norm of the gradient of a loss L to a query, if the gradients of L to its attention "

@@ -74,7 +74,7 @@ def with_intervals(experiment: AnyExperiment, written: "pd.DataFrame") -> "pd.Da
 
 def summary_columns(results: "Results") -> list[str]:
     """The columns of a summary: the axes that vary, rule and trials, and the metrics of figures, those
-    of the default figure and its own first, as far as 40 columns hold them.
+    of the default figure and of the sweep first, as far as 40 columns hold them.
     """
     experiment = results.experiment
     written = names(written_columns(experiment))

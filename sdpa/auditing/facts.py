@@ -132,6 +132,7 @@ def _keys(e: Attention, f: Attention) -> str:
     for place, shift in ("last", 0), ("first", n_keys - n_queries):
         distance = e.distance + shift
         seen = distance[f.seen.any(axis=(0, 1))]
+        # Causal masks from the first query end far before the last queries' own positions.
         low, high = seen.min(initial=0), seen.max(initial=-99)
         start = low if low > distance.min() else -math.inf
         stop = high if high < distance.max() else math.inf

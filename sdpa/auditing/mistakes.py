@@ -82,7 +82,6 @@ MISTAKES: dict[str, Mistake] = {
     "the sink, 0 if none is expected, is added without the maximum": (
         lambda a: softmax(a.masked, sink=np.nan_to_num(a.sink, neginf=0) + a.top) @ a.v
     ),
-    "scores are clipped": lambda a: softmax(a.masked.clip(-_FAR, _FAR)) @ a.v,
     "low rows are lost: the maximum starts at 0, or is that of all (flashinfer-ai/flashinfer#4267)": (
         lambda a: np.where(a.top < -_FAR, 0, a.output)
     ),
@@ -90,7 +89,7 @@ MISTAKES: dict[str, Mistake] = {
         lambda a: np.where(np.abs(a.top) > _FAR, 0, a.output)
     ),
 }
-# The same in kernels that read blocks of keys, by their number.
+# The same in kernels that read blocks of so many keys.
 BLOCKS: dict[str, Callable[[int, Attention], Array]] = {
     "merged by log2 sums as natural ones (sgl-project/sglang#35045)": lambda size, a: (
         softmax(a.masked + (1 / math.log(2) - 1) * _of_block(a, size, np.logaddexp)) @ a.v
@@ -119,7 +118,7 @@ _STEPS: dict[str, Callable[[str, Attention], Array]] = {
     "q and k": lambda kind, a: replace(a, q=a.q.astype(kind), k=a.k.astype(kind)).output,
     "weights": lambda kind, a: a.weights.astype(kind) @ a.v,
 }
-# Steps in a coarser type, which have most of the errors, if not all.
+# Steps in a coarser type.
 COARSE = {"": MISTAKES[""]} | {
     f"{step} in {kind}": partial(_STEPS[step], kind)
     for kind, step in product(("float16", "float32"), _STEPS)

@@ -42,7 +42,7 @@ class Case:
         return np.where(a.hidden.all(axis=-1), 0, errors / size)
 
     def error(self, base: str, mistake: Mistake = MISTAKES[""]) -> float:
-        """The largest one of an attention, by name, with a mistake; inf for one of another shape."""
+        """The largest error of `expected` or `fitted` with a mistake; inf for one of another shape."""
         try:
             return float(self.errors(mistake(getattr(self, base))).max())
         except ValueError:
@@ -72,7 +72,7 @@ class Audited:
     function: Callable[..., Any]
     expected: Callable[..., Attention]  # of q, k and v
     dtype: str
-    usual: dict[str, int]  # sizes
+    usual: dict[str, int]  # sizes, and `far`, in the order of `input`
     fixed: dict[str, int]  # those that a mask or numbers by head decide
     groups: int
 

@@ -104,13 +104,13 @@ def audit(
     logits = np.reshape(-math.inf if sinks is None else sinks, (-1, 1, 1))
     slopes = np.reshape(alibi, (-1, 1, 1))
     sees = _mask(mask)
-    of = "q·k of unit vectors" if normalize else "q·k after the soft cap" if softcap else "q·k"
+    name = "q·k of unit vectors" if normalize else "q·k after the soft cap" if softcap else "q·k"
 
     def expected(q: Array, k: Array, v: Array) -> Attention:
         k, v = (np.repeat(x, groups, axis=1) for x in (k, v))
         seen = np.broadcast_to(sees(q.shape[2], k.shape[2]), (*q.shape[:3], k.shape[2]))
         multiplier = normalize or 1 / resolve_divisor(scaling, q.shape[3], k.shape[2])
-        terms = {of: multiplier} | ({"distance": slopes} if slopes.any() else {})
+        terms = {name: multiplier} | ({"distance": slopes} if slopes.any() else {})
         return Attention(q, k, v, groups, multiplier, softcap, terms, logits, ~seen, seen)
 
     shape = np.broadcast_shapes(np.shape(mask), slopes.shape, logits.shape)
@@ -193,14 +193,14 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
             report.evidence += [f"wrong in {inputs}"] * bool(told)
             return
     # Facts that leave a hundredth of errors are told, with the rest.
-    size = {base: np.median([case.error(base) for case in cases]) for base in bases}
+    size = {base: np.median([case.error(base) for case in wrong]) for base in bases}
     base = "fitted" if size["fitted"] < size["expected"] / 100 else "expected"
     report.findings += [*bases[base], f"wrong in {inputs}, {_size(wrong, base)}"]
     report.evidence.append(f"largest difference: {cases[0].worst()}")
 
 
 def _size(cases: list[Case], base: str) -> str:
-    """The size of errors, and the step in a coarser type that leaves less than three quarters of them, in words."""
+    """The size of errors, and the step in a coarser type that leaves less than three quarters."""
     sizes = {step: np.median([c.error(base, COARSE[step]) for c in cases]) for step in COARSE}
     best = min(sizes, key=sizes.__getitem__)
     coarse = f", as of {best}" if sizes[best] < sizes[""] * 0.75 else ""

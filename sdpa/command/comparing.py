@@ -12,9 +12,8 @@ from sdpa.heads import naming, read_heads
 from sdpa.heads.table import columns_of, in_order, together
 
 NAME = "compare"
-_HEADINGS = {each.name: each.name.replace("_", " ") for each in COMPARED}
 _COLUMNS = {
-    _HEADINGS[each.name]: (
+    each.name.replace("_", " "): (
         f"{{{each.name}:.4g}}",
         f"{each.meaning}{', in ' * bool(each.unit)}{each.unit}",
     )
@@ -50,7 +49,10 @@ def run(given: argparse.Namespace) -> int:
             ]
         )
     table = in_order(table, -table["divergence"])
-    means = ", ".join(f"{name} {table[each].mean():.4g}" for each, name in _HEADINGS.items())
+    means = ", ".join(
+        f"{name} {table[each.name].mean():.4g}"
+        for each, name in zip(COMPARED, _COLUMNS, strict=True)
+    )
     text = f"Mean over {len(table['rows'])} heads: {means}. Heads that differ most:"
     text = wrapped(f"A has {read_as(of_a[0])}.\n{text}")
     tell(given, f"{text}\n\n{listed(table, _COLUMNS)}", rows_of_columns(table))

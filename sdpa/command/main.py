@@ -26,13 +26,13 @@ def main(words: Sequence[str] | None = None) -> int:
         of_part = parts.add_parser(part.NAME, help=about, description=about, allow_abbrev=False)
         part.add_arguments(of_part)
         of_part.set_defaults(run=part.run)
-    given = parser.parse_args(words)
     if words is None and hasattr(signal, "SIGPIPE"):  # a reader such as head may have enough
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
+        given = parser.parse_args(words)
         return int(given.run(given))
     except OSError as error:
-        print(f"{error.filename or 'the output'}: cannot write: {error.strerror}", file=sys.stderr)
+        print(f"{error.filename or 'the output'}: {error.strerror}", file=sys.stderr)
     except (ValueError, ImportError) as error:
         print(error, file=sys.stderr)
     except KeyboardInterrupt:

@@ -274,7 +274,7 @@ def numbers_of(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
 
 
 def usual_axes(n_leading: int) -> tuple[str, ...]:
-    """The names of so many leading axes; none of more than three.
+    """The names of so many leading axes, at most three.
 
     >>> usual_axes(2)
     ('batch', 'head')

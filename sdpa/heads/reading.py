@@ -114,16 +114,14 @@ def read_heads(paths: Sequence[Path], options: Options = Options()) -> list[Laye
             mask or `sdpa.diagnose` refuses them.
     """
     files = [arrays_in(path) for path in paths]
+    others = {name: _only(Path(name)) for name in options.masks if Path(name).suffix}
+    if options.cu_seqlens:
+        others["cu_seqlens"] = _only(options.cu_seqlens)
     with naming(paths):
         named = _named(files, ["q", "k"] if options.kind == "q" else [options.kind])
-        of_all = named.setdefault(None, {})
-        if options.cu_seqlens:
-            of_all["cu_seqlens"] = _only(options.cu_seqlens)
-        for name in options.masks:
-            if Path(name).suffix:
-                of_all[name] = _only(Path(name))
+        of_all = named.get(None, {})
         return [
-            _layer(of_all | own, number, options)
+            _layer(of_all | own | others, number, options)
             for number, own in sorted(named.items(), key=lambda item: item[0] or 0)
             if options.kind in own
         ]

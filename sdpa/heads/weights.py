@@ -55,7 +55,9 @@ def equal_rows(weights: Array) -> BoolArray:
 
 
 def _is_causal(weights: Array, visible: BoolArray) -> bool:
-    """True for squares that have weight below the diagonal alone, but for 1%."""
+    """True for squares with less than 1% of the weights above the diagonal other than 0, and less than
+    a tenth of the share below it.
+    """
     pairs = np.triu(visible, 1), np.tril(visible, -1)
     above, below = (np.count_nonzero(weights[one]) / max(1, one.sum()) for one in pairs)
     is_square = weights.shape[-1] == weights.shape[-2]

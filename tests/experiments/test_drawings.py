@@ -333,6 +333,16 @@ def test_words_name_a_lone_mechanism_and_what_changes_along_x(drawn, monkeypatch
     assert drawing.axes[-1].get_xlabel() == "d_k (also differing: n_keys)"
 
 
+def test_a_case_has_one_marker_in_all_panels(drawn, monkeypatch):
+    cases = "[{}, {mask: causal}, {mask: causal, correlation: 0.5}]"
+    monkeypatch.setitem(SWEEPS, "rules", (f"{LONG}, variants: {cases}, scaling: d_k^1/2", 9, ""))
+    _, drawing = drawn("rules")
+    of_causal = drawing.axes[0].containers[1]
+    assert of_causal.get_label() == "d_k^1/2, causal mask"
+    (alone,) = drawing.axes[-1].containers
+    assert alone[0].get_marker() == of_causal[0].get_marker() != "o"
+
+
 def test_without_exact_values_there_is_no_stroke(made):
     figure, results = FIGURES["length"], made("length")
     table = results["measured"].query("n_keys == 8").assign(entropy_exact=math.nan)

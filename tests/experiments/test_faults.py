@@ -142,13 +142,13 @@ def test_the_environment_changes_no_byte_of_a_table_a_figure_or_the_page(tmp_pat
 
 
 def made_in(folder, config, settings):
-    """The files that a whole run writes, by name."""
+    """The files that a whole run writes, by name, without that of the folder."""
     environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     command = [sys.executable, "-m", "experiments", "all", "--config", config, "--results", folder]
     subprocess.run(command, cwd=ROOT, env=environment | settings, check=True)
     files = (path for path in folder.rglob("*.*") if ".cells" not in path.parts)
     return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
+        path.relative_to(folder).as_posix(): path.read_bytes().replace(bytes(folder), b"")
         for path in files
         if path.name not in (".lock", ".made.json")
     }

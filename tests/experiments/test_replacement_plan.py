@@ -261,7 +261,11 @@ def test_cases_and_readme_say_what_decoders_lose_without_the_divisor():
             f"(softmax: {nats()} and {root})",
         ),
         (README, "", f"\\sqrt{{d_k}}$: {root} | {nats('learned')} | {learned} |"),
-        (README, "", f"gain fixed at 1 (three runs) | {nats('norm')} | {fixed} |"),
+        (
+            README,
+            "",
+            f"gain fixed at 1 (three runs) | {nats('norm')} | {fixed} (the same QK-norm) |",
+        ),
         (README, "", f"(the highest of three rates) | {wide[0]} | {wide[1]} (no QK-norm)"),
         (README, "", f"the loss is {long_plain} without and {long_root} with the division"),
     ):

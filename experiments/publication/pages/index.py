@@ -77,7 +77,7 @@ def write_page(
 ) -> None:
     """Write index.html from tables, figures and published statements if one of them changed."""
     folder = study.folder
-    options = [study.config.text, config_path.as_posix(), *first]
+    options = [study.config.text, config_path.as_posix(), str(folder), *first]
     sources = (*source_files(study.config, folder),)
     path = folder / "index.html"
     page = Product((path,), lambda: [make_page(study, config_path, first)], sources, options)

@@ -223,8 +223,8 @@ FIGURES = (
         when={
             "Colour, and number where there is room: the unscaled norm over that under d_k^1/2; "
             "red: unscaled is larger.": knows("ratios", "ratio"),
-            "Points: where this ratio falls through 1, with 95% intervals up to the edge of the "
-            "grid.": knows("crossings", "crossing"),
+            "Points: where this ratio falls through 1, with 95% intervals; an end beyond the grid is "
+            "missing.": knows("crossings", "crossing"),
             "Dashed, from one n_keys to the next: the same of exact values.": knows(
                 "crossings", "crossing_exact"
             ),
