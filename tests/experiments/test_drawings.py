@@ -345,9 +345,13 @@ def test_a_case_has_one_marker_in_all_panels(drawn, monkeypatch):
 
 def test_without_exact_values_there_is_no_stroke(made):
     figure, results = FIGURES["length"], made("length")
-    table = results["measured"].query("n_keys == 8").assign(entropy_exact=math.nan)
-    drawing = draw(figure, shown(figure, Results(results.sweep, {"measured": table})))
-    assert [bool(others_of(ax)["exact"]) for ax in drawing.axes] == [False, True]
+    rows = results["measured"].query("n_keys == 8")
+    for exact in (math.nan, 2.0):
+        table = rows.assign(entropy_exact=exact, max_weight_exact=0.5)
+        what = shown(figure, Results(results.sweep, {"measured": table}))
+        strokes = [bool(others_of(ax)["exact"]) for ax in draw(figure, what).axes]
+        assert strokes == [exact == 2, True]
+        assert ("elsewhere they join" in plain_caption(figure, what)) == (exact != 2)
 
 
 @pytest.mark.parametrize(
