@@ -69,9 +69,9 @@ FIGURES = (
         },
         finding=Finding(
             sweep="language",
-            title="From variance 1, unscaled decoders learn less at their better rate",
+            title="From variance 1, unscaled decoders learn less at their best rate tried",
             sentence="In {layers.most} blocks and {steps.most} steps of Adam at d_k = {d_k.most}, the loss "
-            "at the better of two rates is {plain:.2f} nats per character unscaled and {root:.2f} under "
+            "at the best rate tried is {plain:.2f} nats per character unscaled and {root:.2f} under "
             "d_k^1/2 if q and k start with variance 1; from N(0, 0.02²), the medians differ by {small:.2f}.",
             needs={
                 "d_k": (),
