@@ -27,8 +27,8 @@ def measured(sweep: Sweep, seed: int) -> pd.DataFrame:
     """The main table of a run, without exact values."""
     found = []
     for cell in sweep.cells:
-        parts = Chunk.of_cell(sweep.experiment, cell, sweep.trials)
-        found.append(reduce(lambda a, b: a.merge(b), (each.measure(seed) for each in parts)))
+        parts = Chunk.of_cell(sweep.experiment, cell, sweep.trials, seed)
+        found.append(reduce(lambda a, b: a.merge(b), (each.measure() for each in parts)))
     return tabulated(sweep.experiment, sweep.cells, found)[MEASURED]
 
 

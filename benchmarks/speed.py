@@ -96,7 +96,8 @@ def measure(cell: Cell, trials: int, gradients: bool) -> object:
     """The measurement of a sweep: chunk after chunk, merged."""
     rng = np.random.Generator(np.random.SFC64(0))
     kernel = KERNEL if gradients else WITHOUT_GRADIENTS
-    counts = (chunk.trials for chunk in Chunk.of_cell(load_experiment("saturation"), cell, trials))
+    experiment = load_experiment("saturation")
+    counts = (chunk.trials for chunk in Chunk.of_cell(experiment, cell, trials, 0))
     return reduce(RowMeasurement.merge, (kernel.measure(cell, count, rng) for count in counts))
 
 
@@ -119,7 +120,7 @@ def floor_tasks(cell: Cell) -> dict[str, tuple[Task, float]]:
         "floor: product": (product, cell.n_queries / queries / trials),
         "floor: exponentials": (
             partial(np.exp, exponents, out=powers),
-            len(cell.scaling) * cell.scores / _CACHED,
+            len(cell.scaling) * cell.n_scores / _CACHED,
         ),
     }
 

@@ -183,7 +183,7 @@ def plan(job: Job) -> None:
     take.
     """
     workers = job.asked.workers(print)
-    todo = find_work(Store(job.results / STORE, job.config.seed), job.sweeps)
+    todo = find_work(Store(job.results / STORE), job.sweeps)
     print(*plan_lines(job.sweeps, job.results, todo, workers), sep="\n")
 
 

@@ -151,8 +151,8 @@ class _Rows:
         from experiments.tables.analyse import tabulated
 
         experiment = self.sweep.experiment
-        parts = Chunk.of_cell(experiment, self.cell, self.trials)
-        measured = (chunk.measure(self.sweep.seed) for chunk in parts)
+        parts = Chunk.of_cell(experiment, self.cell, self.trials, self.sweep.seed)
+        measured = (chunk.measure() for chunk in parts)
         whole = reduce(lambda merged, following: merged.merge(following), measured)
         table = tabulated(experiment, [self.cell], [whole])[MEASURED]
         ordered = [name for name in names(written_columns(experiment)) if name in table]
@@ -170,7 +170,7 @@ def measure_again(study: Study, sweeps: Sequence[Sweep], report: Reporter) -> No
     Raises:
         DisagreementError: a measured value is another one than in its table.
     """
-    work = find_work(Store(study.folder / STORE, study.config.seed), sweeps)
+    work = find_work(Store(study.folder / STORE), sweeps)
     rows = [
         each
         for sweep in sweeps

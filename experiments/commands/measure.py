@@ -60,7 +60,7 @@ def measure(
     for line in _multiplying(sweeps):
         report.line(line)
     with locked(results):
-        records = Store(results / STORE, config.seed)
+        records = Store(results / STORE)
         work = find_work(records, sweeps)
         complete = [*filter(work.is_complete, sweeps)]
         kept = [
@@ -147,8 +147,8 @@ def measure_chunks(records: Store, work: Work, workers: Workers, report: Reporte
         report.progress(work.seconds) as advance,
         closing(workers.measure(work.todo)) as measured,
     ):
-        for task, record in measured:
-            records.write(task.chunk, record)
+        for task, packed in measured:
+            records.write(task.chunk, packed)
             work.left.subtract(task.sweeps)
             advance(task.sweeps[0], task.seconds)
 

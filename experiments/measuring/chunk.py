@@ -8,14 +8,16 @@ their draws.
 
 import hashlib
 import json
+import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
-from experiments.measuring.columns import as_json, axis_values, defaults
+from experiments.measuring.columns import Json, as_json, axis_values, cell_fields, defaults
 from experiments.measuring.experiment import AnyExperiment, Cell, Measurement
+from experiments.measuring.packing import pack, unpack
 from experiments.measuring.processor import require_fixed
 
 
@@ -27,23 +29,38 @@ class Chunk:
     cell: Cell  # with all treatments
     index: int  # within the cell, from 0; far larger for the chunks of a pilot
     trials: int
+    seed: int  # the root of all draws
 
     @classmethod
     def of_cell(
-        cls, experiment: AnyExperiment, cell: Cell, trials: int, first_index: int = 0
+        cls, experiment: AnyExperiment, cell: Cell, trials: int, seed: int, first_index: int = 0
     ) -> Iterator[Self]:
         """The chunks of a cell, in merge order: each of the cell's `chunk_trials`, the last of
         those left over.
 
         >>> from experiments.kinds.distribution.cell import EXPERIMENT, Cell
-        >>> [(chunk.index, chunk.trials) for chunk in Chunk.of_cell(EXPERIMENT, Cell(d_k=2**20), 30)]
+        >>> [(chunk.index, chunk.trials) for chunk in Chunk.of_cell(EXPERIMENT, Cell(d_k=2**20), 30, 0)]
         [(0, 16), (1, 14)]
         """
         size = cell.chunk_trials
         for index, first in enumerate(range(0, trials, size), first_index):
-            yield cls(experiment, cell, index, min(size, trials - first))
+            yield cls(experiment, cell, index, min(size, trials - first), seed)
 
-    def measure(self, seed: int) -> Measurement:
+    def packed(self) -> bytes:
+        """The measurement as bytes, for the store; runs in a worker.
+
+        Raises:
+            FloatingPointError: a number of the measurement is not finite.
+        """
+        return pack(self.measure())
+
+    def unpacked(self, content: bytes) -> Measurement:
+        """The measurement from its bytes, equal to the bit."""
+        kind = typing.get_type_hints(self.experiment.measure)["return"]
+        measurement: Measurement = unpack(kind, content)
+        return measurement
+
+    def measure(self) -> Measurement:
         """Measure with a generator of its own; an overflow or an invalid operation is an error, not
         a value.
 
@@ -56,15 +73,15 @@ class Chunk:
         """
         require_fixed()
         with np.errstate(over="raise", invalid="raise", divide="raise"):
-            return self.experiment.measure(self.cell, self.trials, self.generator(seed))
+            return self.experiment.measure(self.cell, self.trials, self.generator())
 
-    def generator(self, seed: int) -> np.random.Generator:
+    def generator(self) -> np.random.Generator:
         """The chunk's own generator: SFC64, NumPy's fastest for normal numbers, with the root seed
         as entropy and `key` as spawn key.
 
         Chunks with different keys have independent streams under the same root seed.
         """
-        sequence = np.random.SeedSequence(entropy=seed, spawn_key=self.key)
+        sequence = np.random.SeedSequence(entropy=self.seed, spawn_key=self.key)
         return np.random.Generator(np.random.SFC64(sequence))
 
     @property
@@ -85,3 +102,17 @@ class Chunk:
         content = json.dumps([self.experiment.name, axes], sort_keys=True)
         digest = hashlib.sha256(content.encode()).digest()
         return (*np.frombuffer(digest, dtype="<u4").tolist(), self.index)
+
+    def parameters(self) -> dict[str, object]:
+        """All but the seed, as plain JSON values."""
+        fields = cell_fields(type(self.cell))
+        return {
+            "experiment": self.experiment.name,
+            "cell": {name: _json_of(getattr(self.cell, name)) for name in fields},
+            "chunk": self.index,
+            "trials": self.trials,
+        }
+
+
+def _json_of(value: object) -> Json | list[Json]:
+    return [as_json(item) for item in value] if isinstance(value, tuple) else as_json(value)

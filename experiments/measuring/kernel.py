@@ -104,7 +104,7 @@ class Kernel(Generic[C]):
                 row_sums = row_sums + np.stack(sums, axis=1)
                 row_norms.append(np.stack([batch.values(norm) for norm in self._norms], axis=1))
             row_means = row_sums.reshape(-1, count) / cell.n_queries
-            means.append(np.concatenate([powers / cell.scores, row_means]))
+            means.append(np.concatenate([powers / cell.n_scores, row_means]))
             of_draws = np.concatenate(row_norms, axis=-1)
             norms.append(of_draws.reshape(-1, count, cell.n_queries))
         return RowMeasurement(
@@ -175,7 +175,7 @@ class Kernel(Generic[C]):
                     estimate = mean.root() if metric.kind == "root" else mean
                     found[metric.name] = estimate.with_error(moments)
             measured = metric_row(
-                self.metrics, cell, trials, found, cell.n_queries, trials * cell.separate_rows
+                self.metrics, cell, trials, found, cell.n_queries, cell.separate_rows
             )
             rows.append({**treatment, "trials": trials, **measured})
         return {MEASURED: rows}

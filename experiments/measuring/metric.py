@@ -204,8 +204,8 @@ def metric_row(
         trials: number of independent draws.
         found: the value and standard error of each metric, or its quantile, by metric.
         rows_per_trial: the rows of a trial, behind a share.
-        separate_rows: the rows of all trials that share neither a query nor a difference of keys;
-            infinite for an experiment without rows.
+        separate_rows: those of them that share neither a query nor a difference of keys; infinite
+            for an experiment without rows.
 
     Returns:
         NAME, NAME_se (except of quantiles), NAME_low and NAME_high of each metric, and `few_draws`:
@@ -219,6 +219,7 @@ def metric_row(
         for metric in metrics
         if isinstance(estimate := found[metric.name], tuple)
     }
+    separate = trials * separate_rows
     row: Row = {}
     few = []
     for metric in metrics:
@@ -229,7 +230,7 @@ def metric_row(
                 f"{name}_low": estimate.low,
                 f"{name}_high": estimate.high,
             }
-            beyond = round(min(metric.share, 1 - metric.share) * separate_rows, 6)
+            beyond = round(min(metric.share, 1 - metric.share) * separate, 6)
             enough = estimate.inside and beyond >= MIN_TRIALS
         else:
             value, error = estimate
@@ -240,7 +241,7 @@ def metric_row(
                 low, high = mean_interval(value, error, trials, metric.limits(cell))
                 enough = draws[metric.draws_like or name] >= metric.min_draws
             row |= {name: value, f"{name}_se": error, f"{name}_low": low, f"{name}_high": high}
-        if trials < metric.min_trials or separate_rows < MIN_SEPARATE_ROWS or not enough:
+        if trials < metric.min_trials or separate < MIN_SEPARATE_ROWS or not enough:
             few.append(name)
     row[FEW_DRAWS] = " ".join(few)
     return row

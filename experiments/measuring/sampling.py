@@ -163,10 +163,10 @@ class AttentionCell(ScaledCell):
     @property
     def mean_length(self) -> float:
         """Mean number of keys that a query sees: n_keys without a mask."""
-        return self.scores / self.n_queries
+        return self.n_scores / self.n_queries
 
     @property
-    def scores(self) -> int:
+    def n_scores(self) -> int:
         """Scores of one draw that its queries see."""
         return int(self.row_lengths.sum()) if self.has_mask else self.n_queries * self.n_keys
 
@@ -228,7 +228,7 @@ class SampledCell(AttentionCell):
     Every axis has its `Meaning`; those of the joint law are as in `sdpa.PairLaw`.
 
     >>> cell = SampledCell(d_k=64, n_keys=64, scaling=(Scaling.parse("unscaled"), Scaling.parse("d_k^1/2")))
-    >>> cell.divisors(), cell.scores, cell.numbers
+    >>> cell.divisors(), cell.n_scores, cell.numbers
     ([1.0, 8.0], 4096, 8192)
     """
 

@@ -26,7 +26,6 @@ from experiments.measuring.chunk import Chunk
 from experiments.measuring.experiment import load_experiment
 from experiments.measuring.processor import require_fixed
 from experiments.running.fingerprint import measuring_source, versions
-from experiments.running.store import Stamp, measure_record
 from experiments.running.work import Task
 from experiments.running.workers import measured
 
@@ -73,10 +72,10 @@ def require_copy(expected: str) -> None:
         raise ClusterError(f"{worker} cannot take part: expected {expected}, got {found}")
 
 
-def measure_here(expected: str, chunk: Chunk, seed: int, stamp: Stamp) -> bytes:
-    """The record of a chunk, as `measure_record` makes it; runs in a worker."""
+def measure_here(expected: str, chunk: Chunk) -> bytes:
+    """The packed measurement of a chunk; runs in a worker."""
     require_copy(expected)
-    return measure_record(chunk, seed, stamp)
+    return chunk.packed()
 
 
 class DaskCluster:
@@ -100,7 +99,7 @@ class DaskCluster:
         return threads
 
     def measure(self, tasks: Sequence[Task]) -> Generator[tuple[Task, bytes], None, None]:
-        """Records in the order of completion, as `experiments.running.work.Workers.measure`.
+        """Packed measurements in the order of completion, as `experiments.running.work.Workers.measure`.
 
         Raises:
             ClusterError: no scheduler, no worker, or a worker with another copy of the suite.

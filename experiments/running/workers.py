@@ -1,4 +1,4 @@
-"""Worker processes on this machine, and the loop that receives records from them or from a
+"""Worker processes on this machine, and the loop that receives measurements from them or from a
 cluster.
 """
 
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from threadpoolctl import threadpool_limits
 
 from experiments.config.errors import counted, in_part
+from experiments.measuring.chunk import Chunk
 from experiments.measuring.processor import FIXED, arithmetic, is_supported
-from experiments.running.store import measure_record
 
 if TYPE_CHECKING:
     from ctypes import c_ulong
@@ -62,16 +62,16 @@ class LocalWorkers:
         return counted(self.slots, "worker")
 
     def measure(self, tasks: "Sequence[Task]") -> Generator["tuple[Task, bytes]", None, None]:
-        """Records in the order of completion, as `experiments.running.work.Workers.measure`."""
+        """Packed measurements in the order of completion, as `experiments.running.work.Workers.measure`."""
         has_arithmetic = not is_supported() or arithmetic() == FIXED
         if has_arithmetic and sum(task.seconds for task in tasks) < _BRIEF:
             with _thread() as thread:
                 submit: Callable[..., Future[bytes]] = thread.submit
-                yield from measured(partial(submit, measure_record), tasks, 1)
+                yield from measured(partial(submit, Chunk.packed), tasks, 1)
             return
         with worker_pool(self.slots) as pool:
             in_flight = _QUEUED_PER_WORKER * self.slots
-            submit = partial(pool.submit, measure_record)
+            submit = partial(pool.submit, Chunk.packed)
             yield from measured(submit, tasks, in_flight, pool.require_alive)
 
 
@@ -200,7 +200,7 @@ def measured(
     require_alive: Callable[[], object] = bool,
     deaths: type[Exception] = BrokenProcessPool,  # of a chunk whose process died
 ) -> Iterator["tuple[Task, bytes]"]:
-    """Records in the order of completion, from the processes of this machine or of a cluster."""
+    """Packed measurements in the order of completion, from the processes of this machine or of a cluster."""
     todo = iter(tasks)
     pending: dict[Future[bytes], Task] = {}
     # `concurrent.futures.wait` locks all futures one by one. Ctrl-C in the middle would leave some
@@ -209,7 +209,7 @@ def measured(
     while True:
         for task in itertools.islice(todo, in_flight - len(pending)):
             with _naming(task, deaths):
-                future = submit(*task.arguments)
+                future = submit(task.chunk)
             pending[future] = task
             future.add_done_callback(done.put)
         if not pending:
@@ -224,8 +224,8 @@ def measured(
         for future in sorted(ready, key=_has_failed):  # what succeeded is kept
             task = pending.pop(future)
             with _naming(task, deaths):
-                record = future.result()
-            yield task, record
+                packed = future.result()
+            yield task, packed
 
 
 def _has_failed(future: Future[bytes]) -> bool:

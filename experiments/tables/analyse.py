@@ -17,6 +17,7 @@ from experiments.kinds import parts
 from experiments.measuring.columns import Column, axis_names, axis_values, names
 from experiments.measuring.experiment import MEASURED, AnyExperiment, Cell, Measurement, Row
 from experiments.running.store import Store
+from experiments.running.work import cell_chunks, merged
 from experiments.tables import crossings, slopes, verdicts
 from experiments.tables.derived import add_exact
 from experiments.tables.layout import IDENTITY, summary_columns, written_columns
@@ -40,7 +41,7 @@ def results_of(store: Store, sweep: Sweep) -> Results:
         RecordError: a record is missing, damaged or stale.
     """
     cells = sweep.cells
-    measurements = (store.measurement(sweep, cell) for cell in cells)
+    measurements = (merged(store, cell_chunks(store, sweep, cell)) for cell in cells)
     try:
         return analyse(sweep, tabulated(sweep.experiment, cells, measurements))
     except MeasurementError as error:

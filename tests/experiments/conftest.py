@@ -13,7 +13,6 @@ from experiments.config.loader import Config, load_config
 from experiments.figures.draw import draw_sweeps
 from experiments.publication.pages import explorer
 from experiments.running import workers as local
-from experiments.running.store import measure_record
 from experiments.running.workers import LocalWorkers
 from experiments.tables.reporter import Reporter
 from experiments.tables.study import Study
@@ -100,7 +99,7 @@ def drawn(tiny, made_once) -> tuple[Config, Path]:
 
 def _measured_here(_workers, tasks):
     for task in tasks:
-        yield task, measure_record(*task.arguments)
+        yield task, task.chunk.packed()
 
 
 @pytest.fixture

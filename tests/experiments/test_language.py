@@ -77,7 +77,7 @@ def test_the_learning_rate_rises_over_the_warmup():
 
 def test_a_run_that_leaves_the_range_of_numbers_ends():
     cell = replace(SMALL, optimizer="momentum", learning_rate=1e5, scaling=(PLAIN, ROOT))
-    chunks = [Chunk(language.EXPERIMENT, cell, i, 1).measure(0) for i in range(2)]
+    chunks = [Chunk(language.EXPERIMENT, cell, i, 1, seed=0).measure() for i in range(2)]
     rows = language.EXPERIMENT.tabulate(cell, chunks[0].merge(chunks[1]))
     assert [row["final_loss"] for row in rows["measured"]] == [100, 100]
     assert [row["diverged"] for row in rows["measured"]] == [1, 1]

@@ -316,7 +316,7 @@ def test_a_learned_gain_moves_towards_the_divisor():
     """The first of the shipped runs, without recording."""
     rules = tuple(map(Scaling.parse, (PLAIN, HALF)))
     cell = language.Cell(64, 64, 0.004, rules, normalize="rms", gain="learned")
-    rng = Chunk(language.EXPERIMENT, cell, 0, 1).generator(0)
+    rng = Chunk(language.EXPERIMENT, cell, 0, 1, seed=0).generator()
     start, shape = cell.start(rng), (cell.steps + 1, cell.n_sequences)
     places = rng.integers(len(language.trained_on()) - cell.n_keys, size=shape)
     *_, (_, decoder, _) = language.train(cell, next(cell.designs()), start, places)

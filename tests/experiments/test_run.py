@@ -20,8 +20,8 @@ from experiments.measuring.columns import defaults
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.running import workers
-from experiments.running.store import PILOT_TRIALS, Store
-from experiments.running.work import find_work, unreached
+from experiments.running.store import Store
+from experiments.running.work import PILOT_TRIALS, cell_chunks, find_work, merged, unreached
 from experiments.running.workers import LocalWorkers, count_step, helpers, steps
 from experiments.tables.analyse import tabulated
 from experiments.tables.reporter import Reporter
@@ -54,7 +54,7 @@ def of(sweep, **values):
 
 @pytest.fixture
 def store(tmp_path):
-    return Store(tmp_path, seed=0)
+    return Store(tmp_path)
 
 
 def measured(store, sweep, jobs=1, report=None):
@@ -64,7 +64,7 @@ def measured(store, sweep, jobs=1, report=None):
         measure_chunks(store, work, LocalWorkers(jobs), report)
         assert not +work.left
     assert work.is_complete(sweep)
-    found = (store.measurement(sweep, cell) for cell in sweep.cells)
+    found = (merged(store, cell_chunks(store, sweep, cell)) for cell in sweep.cells)
     return tabulated(EXPERIMENT, sweep.cells, found)[MEASURED]
 
 
@@ -122,9 +122,9 @@ def test_a_rerun_measures_what_is_missing_alone(store):
     assert count(store, SMALL) == 0
     assert count(store, of(SMALL, d_k=(4, 16, 1024))) == count(store, of(SMALL, d_k=(16,))) == 1
     assert count(store, of(SMALL, scaling=(Scaling.parse("d_k^1/3"),))) >= cells
-    assert count(Store(store.folder, seed=1), SMALL) >= cells
+    assert count(store, dataclasses.replace(SMALL, seed=1)) >= cells
     more = dataclasses.replace(SMALL, trials=10 * SMALL.trials)
-    elsewhere = Store(store.folder / "elsewhere", seed=0)
+    elsewhere = Store(store.folder / "elsewhere")
     # all chunks but the last of each cell, which was cut short
     kept = count(elsewhere, SMALL) - cells
     assert count(store, more) == count(elsewhere, more) - kept
@@ -135,9 +135,9 @@ def relative_errors(table):
     return pd.DataFrame({name: table[f"{name}_se"] / table[name] for name in METRICS}).max(axis=1)
 
 
-def pilot_trials(store, cell, precision):
+def pilot_trials(cell, precision):
     """The trials that the draws of a pilot request, without the store."""
-    pilot = Chunk(EXPERIMENT, cell, 2**31, PILOT_TRIALS).measure(store.seed)
+    pilot = Chunk(EXPERIMENT, cell, 2**31, PILOT_TRIALS, seed=0).measure()
     error = relative_errors(pd.DataFrame(KERNEL.tabulate(cell, pilot)[MEASURED])).max()
     return math.ceil(1.4 * PILOT_TRIALS * (error / precision) ** 2)
 
@@ -148,10 +148,10 @@ def test_trials_follow_from_the_pilot_alone_whose_draws_are_in_no_estimate(store
     assert count(store, PRECISE) == 0
     for cell in PRECISE.cells:
         rows = table[table["d_k"] == cell.d_k]
-        assert set(rows["trials"]) == {pilot_trials(store, cell, 0.02)}
+        assert set(rows["trials"]) == {pilot_trials(cell, 0.02)}
         trials = int(rows["trials"].iloc[0])
         plain = dataclasses.replace(of(PRECISE, d_k=(cell.d_k,)), trials=trials, precision=None)
-        expected = measured(Store(tmp_path / "plain", 0), plain)
+        expected = measured(Store(tmp_path / "plain"), plain)
         pd.testing.assert_frame_equal(expected, rows.reset_index(drop=True))
     assert unreached(PRECISE, table) == ""
     between = relative_errors(table).groupby(table["d_k"]).max().mean()

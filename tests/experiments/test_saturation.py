@@ -140,8 +140,8 @@ def test_a_chunk_is_the_one_it_has_always_been():
     """
     cell = Cell(d_k=64, n_keys=64, scaling=SCALINGS)
     assert (cell.chunk_trials, cell.batch_trials, cell.batch_queries) == (1024, 16, 64)
-    first = Chunk(EXPERIMENT, cell, 0, 1024)
-    assert first.generator(0).standard_normal() == -0.8852897518185662
+    first = Chunk(EXPERIMENT, cell, 0, 1024, seed=0)
+    assert first.generator().standard_normal() == -0.8852897518185662
 
 
 def test_a_rule_with_visible_keys_is_refused_beside_a_mask():

@@ -17,14 +17,15 @@ from experiments.kinds.rows import cell as rows
 from experiments.measuring.chunk import Chunk
 from experiments.measuring.experiment import load_experiment
 from experiments.running import fingerprint, store
-from experiments.running.store import RecordError, Store, measure_record
+from experiments.running.store import RecordError, Store
+from experiments.running.work import cell_chunks
 from tests.experiments.test_every_experiment import CELLS
 from tests.plain_rows import RULES
 
 ROWS = rows.Cell(d_k=4, n_keys=5, scaling=RULES, n_queries=3)
-CHUNKS = {name: Chunk(load_experiment(name), cell, 1, 3) for name, (cell, _) in CELLS.items()} | {
-    "rows": Chunk(rows.EXPERIMENT, ROWS, 2, 3)
-}
+CHUNKS = {
+    name: Chunk(load_experiment(name), cell, 1, 3, seed=3) for name, (cell, _) in CELLS.items()
+} | {"rows": Chunk(rows.EXPERIMENT, ROWS, 2, 3, seed=3)}
 HASHED = {"saturation", "rows", "distribution", "language"}
 CHUNK = CHUNKS["rows"]
 
@@ -32,18 +33,18 @@ CHUNK = CHUNKS["rows"]
 @pytest.fixture
 def kept(tmp_path):
     """A store with the record of one chunk."""
-    filled = Store(tmp_path, seed=3)
-    filled.write(CHUNK, measure_record(CHUNK, 3, filled.stamp(CHUNK)))
+    filled = Store(tmp_path)
+    filled.write(CHUNK, CHUNK.packed())
     return filled
 
 
 @pytest.mark.parametrize("experiment", CHUNKS)
 def test_a_measurement_reads_back_to_the_bit(tmp_path, experiment):
-    chunk, filled = CHUNKS[experiment], Store(tmp_path, seed=3)
+    chunk, filled = CHUNKS[experiment], Store(tmp_path)
     assert filled.state(chunk) == "missing"
-    filled.write(chunk, measure_record(chunk, 3, filled.stamp(chunk)))
+    filled.write(chunk, chunk.packed())
     assert filled.state(chunk) == "sound"
-    assert pickle.dumps(filled.read(chunk)) == pickle.dumps(chunk.measure(3))
+    assert pickle.dumps(filled.read(chunk)) == pickle.dumps(chunk.measure())
 
 
 def test_a_flipped_bit_is_noticed_wherever_it_is(kept):
@@ -77,7 +78,7 @@ def test_a_number_that_is_not_finite_is_not_kept(monkeypatch):
     broken = rows.RowsMeasurement(np.array([[[1.0, np.nan]]]))
     monkeypatch.setattr(Chunk, "measure", lambda *_: broken)
     with pytest.raises(FloatingPointError, match=r"expected finite numbers in \.scores, got nan"):
-        measure_record(CHUNK, 0, {})
+        CHUNK.packed()
 
 
 def hash_of(experiment):
@@ -154,8 +155,8 @@ def test_all_files_that_run_for_a_measurement_count(tiny, monkeypatch, experimen
     """An independent route: the hash follows imports, and this test what runs."""
     config, folder = tiny
     sweep = next(each for each in config.sweeps if each.experiment.name == experiment)
-    chunk = Store(folder / STORE, sweep.seed).chunks(sweep, sweep.cells[0])[0]
-    ran = files_that_run(lambda: chunk.measure(sweep.seed))
+    chunk = cell_chunks(Store(folder / STORE), sweep, sweep.cells[0])[0]
+    ran = files_that_run(chunk.packed)
     assert fingerprint.ROOT / "experiments/measuring/chunk.py" in ran
     counted: list[Path] = []
     monkeypatch.setattr(fingerprint, "_hash", counted.extend)

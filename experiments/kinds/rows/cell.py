@@ -29,7 +29,7 @@ class Cell(SampledCell):
     @property
     def seconds_per_trial(self) -> float:
         """As `Cell.seconds_per_trial`: the rows of the table take most of it."""
-        return 1e-8 * self.numbers + 1e-5 * len(self.scaling) * self.scores
+        return 1e-8 * self.numbers + 1e-5 * len(self.scaling) * self.n_scores
 
     @property
     def memory(self) -> int:
@@ -38,7 +38,7 @@ class Cell(SampledCell):
 
     def table_rows(self, trials: int) -> int:
         """As `Cell.table_rows`: one for each rule and score."""
-        return len(self.scaling) * trials * self.scores
+        return len(self.scaling) * trials * self.n_scores
 
 
 @dataclass(frozen=True)
