@@ -51,7 +51,7 @@ STYLE = {
     "axes.spines.right": False,
     "axes.spines.top": False,
     "figure.dpi": DPI,
-    "font.sans-serif": ["Arial", "DejaVu Sans", "Liberation Sans", "Bitstream Vera Sans"],
+    "font.family": ["DejaVu Sans"],  # comes with Matplotlib, so that it is the same everywhere
     "font.size": 10,
     "legend.frameon": False,
     "lines.linewidth": 1.4,
