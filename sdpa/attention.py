@@ -82,7 +82,7 @@ def attention_weights(
     array([[0.5, 0.5]])
     """
     queries, keys = queries_and_keys(q, k)
-    divisor = resolve_divisor(scaling, d_k=queries.shape[-1], n_keys=keys.shape[-2], mask=mask)
+    divisor = resolve_divisor(scaling, d_k=queries.shape[-1], n_keys=keys.shape[-2])
     scores = masked(queries @ keys.swapaxes(-1, -2) / divisor, mask)
     return row_map.weights(scores, bias)
 
@@ -167,7 +167,7 @@ def trace(
     """
     queries, keys = queries_and_keys(q, k)
     values = None if v is None else values_for(v, queries, keys)
-    divisor = resolve_divisor(scaling, d_k=queries.shape[-1], n_keys=keys.shape[-2], mask=mask)
+    divisor = resolve_divisor(scaling, d_k=queries.shape[-1], n_keys=keys.shape[-2])
     scores = queries @ keys.swapaxes(-1, -2)
     scaled = masked(scores / divisor, mask)
     exponentials = _shifted_exponentials(scaled)

@@ -150,13 +150,6 @@ class ScaledCell(Cell):
         (divisor,) = self.divisors()
         return divisor
 
-    def divides_by_row(self) -> str | None:
-        """The problem of a rule with n_visible, which would divide masked rows differently."""
-        for rule in self.scaling:
-            if rule.is_by_row:
-                return f"scaling: expected no n_visible in an experiment with a mask, got {rule}"
-        return None
-
     def treatments(self) -> Iterator[Treatment]:
         """The fields of TREATMENT for each scaling, in order; `exponent` is NaN unless the divisor
         is a power of d_k.

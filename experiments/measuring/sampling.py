@@ -287,7 +287,7 @@ class SampledCell(AttentionCell):
                     f"n_queries: got {self.n_queries}, expected at most n_keys = {self.n_keys} "
                     f"beside a {name} (64 by default)"
                 )
-        return self.divides_by_row() if self.has_mask else None
+        return None
 
     def draw(
         self, trials: int, rng: np.random.Generator

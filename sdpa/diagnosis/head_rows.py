@@ -165,7 +165,7 @@ class Heads:
         if keys is not None:
             _check_shapes(queries.shape, keys.shape, names)
             n_keys = keys.shape[-2]
-            divisor = resolve_divisor(scaling, keys.shape[-1], n_keys, mask)
+            divisor = resolve_divisor(scaling, keys.shape[-1], n_keys)
         if n_keys < 2:
             raise ValueError(f"expected 2 keys or more, got {n_keys}")
         shape = (*queries.shape[:-1], n_keys)

@@ -187,8 +187,8 @@ def _layer(arrays: Arrays, number: int | None, options: Options) -> Layer:
     seen = visible & within
     if k is None:
         seen = seen & ~hidden_scores(q)
-    mask, longest = "none" if (seen == within).all() else "some", within.sum(axis=-1).max()
-    divisor = 1.0 if k is None else resolve_divisor(options.scaling, q.shape[-1], longest, mask)
+    longest = within.sum(axis=-1).max()
+    divisor = 1.0 if k is None else resolve_divisor(options.scaling, q.shape[-1], longest)
     heads = Heads.of(q, k, visible, axes, divisor)
     return Layer(
         heads,

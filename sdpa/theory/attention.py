@@ -10,12 +10,11 @@ import numpy as np
 import scipy  # loads scipy.optimize at its first use, which takes long
 
 from sdpa.pairs import PairLaw
-from sdpa.scaling import Rule
+from sdpa.scaling import Rule, resolve_divisor
 from sdpa.theory.integrals import FloatArray, check_sizes
 from sdpa.theory.row_law import (
     RowLaw,
     RowLengths,
-    divisor_of_rows,
     lengths_of,
     mean_over_lengths,
 )
@@ -112,8 +111,7 @@ def attention_expectations(
     Raises:
         ValueError: an argument out of its range.
         TypeError: the law is no `PairLaw`, or the shortest row no whole number.
-        UnknownError: rows of this law are unknown, or rows of many lengths under a rule with
-            n_visible.
+        UnknownError: rows of this law are unknown.
 
     >>> round(attention_expectations(d_k=64, n_keys=64, divisor=8.0).max_weight, 5)
     0.10717
@@ -125,7 +123,7 @@ def attention_expectations(
     if not isinstance(shortest, int | np.integer | tuple | None):
         raise TypeError(f"shortest: expected a whole number, runs or None, got {shortest!r}")
     check_sizes(d_k, n_keys)
-    divisor = divisor_of_rows(d_k, n_keys, divisor, shortest)
+    divisor = resolve_divisor(divisor, d_k, n_keys)
     return _expectations(float(d_k), float(n_keys), divisor, law, shortest)
 
 

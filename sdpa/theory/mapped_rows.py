@@ -14,7 +14,7 @@ import numpy as np
 
 from sdpa.pairs import PairLaw
 from sdpa.row_maps import RowMap
-from sdpa.scaling import Rule
+from sdpa.scaling import Rule, resolve_divisor
 from sdpa.theory.attention import attention_expectations
 from sdpa.theory.capped_rows import mapped_row, sigmoid_row
 from sdpa.theory.gaussian_rows import interpolated
@@ -23,7 +23,6 @@ from sdpa.theory.query_lengths import gaussian_queries
 from sdpa.theory.row_law import (
     RowLaw,
     RowLengths,
-    divisor_of_rows,
     lengths_of,
     mean_over_lengths,
     rows_under,
@@ -73,7 +72,7 @@ def mapped_expectations(
     """
     check_sizes(d_k, n_keys)
     lengths = rows_under(mask, n_queries or n_keys, n_keys)
-    divisor = divisor_of_rows(d_k, n_keys, divisor, lengths)
+    divisor = resolve_divisor(divisor, d_k, n_keys)
     rows = d_k, n_keys, divisor, law, lengths
     found = _plain_means(*rows) if row_map.is_plain else _mapped_means(*rows, row_map)
     if found[0] < _LEAST_MASS:

@@ -38,10 +38,10 @@ import numpy.typing as npt
 from scipy.special import betaincinv, gammaincinv, log_ndtr, ndtr, ndtri, ndtri_exp
 
 from sdpa.pairs import PairLaw
-from sdpa.scaling import Rule
+from sdpa.scaling import Rule, resolve_divisor
 from sdpa.theory.integrals import FloatArray, check_sizes
 from sdpa.theory.query_lengths import gaussian_queries
-from sdpa.theory.row_law import RowLaw, divisor_of_rows, lengths_of
+from sdpa.theory.row_law import RowLaw, lengths_of
 
 Norm = Callable[[FloatArray], FloatArray]  # of t, (..., points)
 
@@ -108,7 +108,7 @@ def attention_medians(
     0.167
     """
     check_sizes(d_k, n_keys)
-    divisor = divisor_of_rows(d_k, n_keys, divisor, shortest)
+    divisor = resolve_divisor(divisor, d_k, n_keys)
     of_law = RowLaw(float(d_k), n_keys, divisor, law)
     least = int(lengths_of(shortest, n_keys)[0])
     rows = row_norms(of_law, least)

@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from sdpa.masks import reach_of
 from sdpa.pairs import PairLaw
-from sdpa.scaling import Rule, Scaling, resolve_divisor
-from sdpa.theory.integrals import FloatArray, UnknownError, lagrange
+from sdpa.theory.integrals import FloatArray, lagrange
 
 IntArray = npt.NDArray[np.integer]
 # The lengths of the rows of a draw: pairs of a length and the number of its rows, a number m for
@@ -49,20 +48,6 @@ class RowLaw:
     def unit(self) -> float:
         """The deviation of scores over |q| / query_std."""
         return self.law.query_std * self.law.key_std / self.divisor
-
-
-def divisor_of_rows(d_k: float, n_keys: float, divisor: Rule, rows: RowLengths = None) -> float:
-    """The divisor of all rows; UnknownError for a rule with n_visible beside rows of many lengths.
-
-    >>> divisor_of_rows(16, 64, "d_k^1/2")
-    4.0
-    """
-    rule = Scaling.parse(divisor) if isinstance(divisor, str) else divisor
-    if rows is not None and isinstance(rule, Scaling) and rule.is_by_row:
-        raise UnknownError(
-            f"rows of many lengths are unknown under a rule with n_visible, got {rule}"
-        )
-    return resolve_divisor(rule, d_k, n_keys)
 
 
 def mean_over_lengths(

@@ -14,7 +14,7 @@ import numpy as np
 from sdpa.pairs import PairLaw, spectrum_of
 from sdpa.scaling import Rule, resolve_divisor
 from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
-from sdpa.theory.row_law import RowLengths, divisor_of_rows, lengths_of
+from sdpa.theory.row_law import RowLengths, lengths_of
 
 # E x^0 ... E x^8 of a standard normal entry
 _NORMAL = (1.0, 0.0, 1.0, 0.0, 3.0, 0.0, 15.0, 0.0, 105.0)
@@ -114,7 +114,7 @@ def row_variance(
     0.75
     """
     check_sizes(d_k, n_keys, fewest=1)
-    divisor = divisor_of_rows(d_k, n_keys, divisor, shortest)
+    divisor = resolve_divisor(divisor, d_k, n_keys)
     n = lengths_of(shortest, n_keys)
     if law.normalize != "none":
         same = score_variance(d_k, 1.0, law) / divisor**2

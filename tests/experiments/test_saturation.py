@@ -142,9 +142,3 @@ def test_a_chunk_is_the_one_it_has_always_been():
     assert (cell.chunk_trials, cell.batch_trials, cell.batch_queries) == (1024, 16, 64)
     first = Chunk(EXPERIMENT, cell, 0, 1024, seed=0)
     assert first.generator().standard_normal() == -0.8852897518185662
-
-
-def test_a_rule_with_visible_keys_is_refused_beside_a_mask():
-    rule = Scaling.parse("ln(n_visible)")
-    masked = dataclasses.replace(CELL, mask="causal", scaling=(rule,))
-    assert "expected no n_visible in an experiment with a mask" in masked.problem()

@@ -98,7 +98,6 @@ def test_a_mask_shows_each_query_the_keys_around_its_own(name, before, after, n_
             {"k": np.zeros((4, N_KEYS, D_K))},
             r"leading axes of q and k that broadcast, got \(2,\), \(4,\)",
         ),
-        ({"scaling": "ln(n_visible)", "mask": "causal"}, "no n_visible beside a mask"),
         ({"mask": "casual"}, "mask: expected one of none, causal, .*; did you mean causal"),
         (
             {"mask": np.full((N_QUERIES, N_KEYS), -100.0)},

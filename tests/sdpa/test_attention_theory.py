@@ -213,7 +213,6 @@ UNEQUAL = PairLaw(spectrum=1.0, correlation=0.5)
         ((4, 4, 1.0, PairLaw(), 5), "expected whole numbers with shortest from 1 to n_keys"),
         ((4, 4, 1.0, UNEQUAL), "unknown for entries of unequal variance"),
         ((4, 4, 1.0, PairLaw(normalize="l2", key_mean=1.0)), "gaussian entries of mean 0"),
-        ((4, 200, "ln(n_visible+2)", PairLaw(), 1), "unknown under a rule with n_visible"),
     ],
 )
 def test_impossible_and_unknown_rows_are_refused_with_a_reason(arguments, message):

@@ -148,7 +148,7 @@ class Cell(ScaledCell):
             if divisor < _SMALLEST_DIVISOR:
                 least = f"expected a divisor of at least {_SMALLEST_DIVISOR}"
                 return f"{name}: {least}, got {divisor:g}"
-        return self.divides_by_row()
+        return None
 
     @property
     def chunk_trials(self) -> int:

@@ -132,14 +132,14 @@ class Cell(ScaledCell):
         return self.layers * (3 * self.n_keys * self._matrices + of_rows)
 
     def problem(self) -> str | None:
-        """As `Cell.problem`: a stream of one entry, which norms make 1 or -1; an odd d_k beside
-        a rotation; or a divisor for each row.
+        """As `Cell.problem`: a stream of one entry, which norms make 1 or -1, or an odd d_k
+        beside a rotation.
         """
         if self.width < 2:
             return "n_heads: expected a stream of at least 2 entries, got 1 head and d_k = 1"
         if self.position == "rope" and self.d_k % 2:
             return f"position: expected an even d_k beside rope, got d_k = {self.d_k}"
-        return self.divides_by_row() if self.mask != "none" else None
+        return None
 
     @property
     def onto_stream(self) -> float:
