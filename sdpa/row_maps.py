@@ -5,8 +5,9 @@ the scaled scores,
 
     z = softcap tanh(s / softcap) + bias, or s + bias;   t = dz / ds = 1 - tanh(s / softcap)^2, or 1
 
-and each normalizer gives the weights w of z and their derivative dw / dz = diag(a) - b a a^T, in
-which the slopes a and the coupling b are its own. So the Jacobian to the scores before the cap is J
+and each normalizer gives the weights w of z and their derivative dw / dz = diag(a) - b a a^T, with
+its own slopes a and coupling b: a = w and b = 1 for softmax, a = w (1 - w) and b = 0 for the sigmoid.
+So the Jacobian to the scores before the cap is J
 = (diag(a) - b a a^T) diag(t), and
 
     |J|_F^2   = sum_j t_j^2 a_j^2 ((1 - b a_j)^2 + b^2 sum_(i != j) a_i^2)

@@ -110,8 +110,7 @@ def row_diagnostics(
     Returns:
         `RowDiagnostics` in double precision, of shape (n_divisors, ..., n_queries), or (...,
         n_queries) for a single divisor; what was not requested is empty. The values under a
-        divisor do not depend on the other divisors, nor on what a key contains that no query of
-        its draw sees.
+        divisor depend neither on the other divisors nor on keys that no query sees.
 
     Raises:
         TypeError: divisors is the text of a rule.

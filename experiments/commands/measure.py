@@ -54,7 +54,7 @@ def measure(
         BusyError: another run uses the results folder.
         MeasurementError: a cell failed; the tables of complete sweeps are written.
     """
-    # Of the source as this process imports it now, not as an edit during the run leaves it.
+    # Kept now, so that an edit during the run does not enter the records of this one.
     suite_source()
     commit()
     for line in _multiplying(sweeps):
@@ -75,7 +75,7 @@ def measure(
         def measure_all() -> None:
             nonlocal work
             measure_chunks(records, work, workers, report)
-            if work.waiting:
+            if work.needs_pilot:
                 work = find_work(records, sweeps)  # the pilots have set the trials
                 measure_chunks(records, work, workers, report)
 
@@ -214,7 +214,7 @@ def plan_lines(
     for sweep in sweeps:
         cells = sweep.cells
         trials = "by pilot" if sweep.precision else sweep.trials
-        kind = "pilots" if sweep.name in work.waiting else "chunks"
+        kind = "pilots" if sweep.name in work.needs_pilot else "chunks"
         chunks = f"{work.left[sweep.name]} of {work.total[sweep.name]} {kind}"
         memory = (max(cell.memory for cell in cells) + _WORKER_BASE) / 2**20
         yield (
@@ -223,7 +223,7 @@ def plan_lines(
         )
     yield from _multiplying(sweeps)
     total = duration(work.seconds / workers.slots)
-    plus = ", plus the trials that the pilots will request" if work.waiting else ""
+    plus = ", plus the trials that the pilots will request" if work.needs_pilot else ""
     yield f"total without tables and figures: {total} with {workers}{plus}; tables go to {results}"
 
 

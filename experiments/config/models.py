@@ -1,8 +1,8 @@
 """The pydantic models of a config, and the kind of measurement that a sweep asks for.
 
 The keys of a sweep are the fields of its experiment's cell, with their types and limits, so that
-this module knows no experiment by name. A name may stand for two kinds: a sweep that names a key or
-value of an experiment that extends its own is measured by that one.
+this module knows no experiment by name. A name may stand for two kinds: a sweep of `saturation` with
+a key or value that only `mechanisms` has is measured by `mechanisms`, which extends it.
 """
 
 from functools import cache, partial

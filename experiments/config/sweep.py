@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from experiments.measuring.columns import as_json, axis_names, treatment_names
+from experiments.measuring.columns import RULES, as_json, axis_names
 from experiments.measuring.experiment import AnyExperiment, Cell
 
 Values = Mapping[str, tuple[object, ...]]  # of fields of a cell, by name
@@ -41,16 +41,16 @@ class Sweep:
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """One cell per point of each grid, the last axis varying fastest; each has all
-        treatments.
+        rules.
         """
         cell = self.experiment.cell
         axes = axis_names(cell)
-        treatments = {name: self.values[name] for name in treatment_names(cell)}
+        rules = {name: values for name, values in self.values.items() if name == RULES}
         cells = []
         for grid in self.grids():
             for point in itertools.product(*(grid[axis] for axis in axes)):
                 values = dict(zip(axes, point, strict=True))
-                cells.append(cell(**values, **treatments))
+                cells.append(cell(**values, **rules))
         return tuple(cells)
 
     def parameters(self) -> dict[str, object]:

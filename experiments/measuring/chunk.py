@@ -26,7 +26,7 @@ class Chunk:
     """Trials of one cell that share a random stream."""
 
     experiment: AnyExperiment
-    cell: Cell  # with all treatments
+    cell: Cell  # with all rules
     index: int  # within the cell, from 0; far larger for the chunks of a pilot
     trials: int
     seed: int  # the root of all draws

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 Type = Literal["int", "float", "str"]
 Hint: TypeAlias = Any  # the type of a field, with its annotations
 Json = int | float | str
+RULES = "scaling"  # the field of a cell with its rules, which all apply to one draw
 
 
 @dataclass(frozen=True)
@@ -82,33 +83,23 @@ def cell_fields(cell: type) -> dict[str, Hint]:
     return _cell_fields(cell)
 
 
-@cache
+@cache  # takes no class with a `__hash__` of its own, to a type checker
 def _cell_fields(cell: type) -> dict[str, Hint]:
     hints = typing.get_type_hints(cell, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(cell)}
 
 
-def treatment_names(cell: type) -> list[str]:
-    """The fields whose whole list applies to one draw: those of type tuple[T, ...].
+def axis_names(cell: type) -> list[str]:
+    """The fields whose every value makes its own cell; they alone determine the draws.
 
     >>> @dataclass
     ... class Cell:
     ...     d_k: int
     ...     scaling: tuple[str, ...]
-    >>> treatment_names(Cell), axis_names(Cell)
-    (['scaling'], ['d_k'])
+    >>> axis_names(Cell)
+    ['d_k']
     """
-    return [name for name, kind in cell_fields(cell).items() if _is_tuple(kind)]
-
-
-def _is_tuple(kind: Hint) -> bool:
-    origin: object = typing.get_origin(kind)
-    return origin is tuple
-
-
-def axis_names(cell: type) -> list[str]:
-    """The fields whose every value makes its own cell; they alone determine the draws."""
-    return [name for name in cell_fields(cell) if name not in treatment_names(cell)]
+    return [name for name in cell_fields(cell) if name != RULES]
 
 
 def defaults(cell: type) -> dict[str, object]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeAlias, TypedDict,
 import numpy as np
 import numpy.typing as npt
 
-from experiments.measuring.columns import Column, axis_columns
+from experiments.measuring.columns import RULES, Column, axis_columns
 from sdpa import Scaling
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ MEASURED = "measured"  # the main table of an experiment
 # relative, of sums in double precision and of exact values; no test resolves smaller differences
 ACCURACY = 1e-8
 # the columns that describe a scaling rule
-TREATMENT = (
-    Column("scaling", "str", "scaling rule"),
+RULE_COLUMNS = (
+    Column(RULES, "str", "scaling rule"),
     Column(
         "exponent",
         "float",
@@ -42,9 +42,8 @@ TREATMENT = (
 class Cell:
     """One point of the grid of an experiment, which declares it as a frozen dataclass.
 
-    Its fields are keys of a sweep in the config. A field of type tuple[T, ...] holds treatments:
-    the whole list applies to the same draw. Any other field is an axis: each of its values makes
-    its own cells.
+    Its fields are keys of a sweep in the config. `scaling` holds rules, which all apply to the same
+    draw. Any other field is an axis: each of its values makes its own cells.
     """
 
     @property
@@ -70,8 +69,8 @@ class Cell:
 
     @property
     def separate_rows(self) -> float:
-        """Rows of a trial that share nothing; with few of them in all, draws do not show their own
-        spread.
+        """Rows of a trial that count as independent; with fewer than 50 in all trials, error bars
+        are unreliable.
         """
         return math.inf
 
@@ -114,8 +113,8 @@ class RowSizes(Protocol):
         ...
 
 
-class Treatment(TypedDict):
-    """The columns TREATMENT of a rule in a cell."""
+class Rule(TypedDict):
+    """The values of `RULE_COLUMNS` of a rule in a cell."""
 
     scaling: str
     exponent: float
@@ -129,7 +128,7 @@ class ScaledCell(Cell):
 
     d_k: int  # width of queries and keys
     n_keys: int  # length of a softmax row
-    scaling: tuple[Scaling, ...]  # rules: treatments of the same draw
+    scaling: tuple[Scaling, ...]  # rules, which all divide the same scores
 
     @property
     def n_queries(self) -> int:
@@ -150,12 +149,12 @@ class ScaledCell(Cell):
         (divisor,) = self.divisors()
         return divisor
 
-    def treatments(self) -> Iterator[Treatment]:
-        """The fields of TREATMENT for each scaling, in order; `exponent` is NaN unless the divisor
-        is a power of d_k.
+    def rules(self) -> Iterator[Rule]:
+        """The values of `RULE_COLUMNS` for each scaling, in order; `exponent` is NaN unless the
+        divisor is a power of d_k.
 
         >>> from experiments.measuring.sampling import SampledCell
-        >>> next(SampledCell(d_k=64, n_keys=4, scaling=(Scaling.parse("d_k^1/2"),)).treatments())
+        >>> next(SampledCell(d_k=64, n_keys=4, scaling=(Scaling.parse("d_k^1/2"),)).rules())
         {'scaling': 'd_k^1/2', 'exponent': 0.5, 'divisor': 8.0}
         """
         for scaling, divisor in zip(self.scaling, self.divisors(), strict=True):

@@ -14,8 +14,7 @@ import numpy as np
 from experiments.measuring.experiment import Floats
 
 LEVEL = 0.95
-# fewer, or fewer separate rows beyond a quantile, give too little information about their own
-# spread
+# the fewest trials, or separate rows beyond a quantile, for a reliable standard error
 MIN_TRIALS = 20
 # Rows of the same query, or of the same differences of keys, are large or small together. With
 # fewer separate rows than this, draws that happen to be alike pass for many effective draws.

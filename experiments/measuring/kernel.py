@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.measuring.columns import Column
-from experiments.measuring.experiment import MEASURED, TREATMENT, Experiment, Floats, Row
+from experiments.measuring.experiment import MEASURED, RULE_COLUMNS, Experiment, Floats, Row
 from experiments.measuring.metric import metric_columns, metric_row
 from experiments.measuring.moments import POWERS, Estimate, Moments, ScoreMoments, power_sums
 from experiments.measuring.quantiles import Histograms, Quantile
@@ -102,7 +102,9 @@ class Kernel(Generic[C]):
                 batch = Batch(cell, query_slice, queries, keys, scores, rows)
                 sums = [_sum_over_rows(metric, batch) for metric in self._means]
                 row_sums = row_sums + np.stack(sums, axis=1)
-                row_norms.append(np.stack([batch.values(norm) for norm in self._norms], axis=1))
+                row_norms.append(
+                    np.stack([batch.values(norm) for norm in self._quantile_sources], axis=1)
+                )
             row_means = row_sums.reshape(-1, count) / cell.n_queries
             means.append(np.concatenate([powers / cell.n_scores, row_means]))
             of_draws = np.concatenate(row_norms, axis=-1)
@@ -128,7 +130,7 @@ class Kernel(Generic[C]):
         return [metric for metric in self._of_rows if metric.kind != "quantile"]
 
     @cached_property
-    def _norms(self) -> list[PerRow]:
+    def _quantile_sources(self) -> list[PerRow]:
         """The numbers per row behind the quantiles, in order; quantiles of one norm share an
         entry.
         """
@@ -145,7 +147,7 @@ class Kernel(Generic[C]):
         return Experiment(
             name,
             cell,
-            columns=(*TREATMENT, trials, *metric_columns(in_order)),
+            columns=(*RULE_COLUMNS, trials, *metric_columns(in_order)),
             measure=self.measure,
             tabulate=self.tabulate,
             metrics=self.metrics,
@@ -153,21 +155,23 @@ class Kernel(Generic[C]):
         )
 
     def tabulate(self, cell: C, measurement: RowMeasurement) -> dict[str, list[Row]]:
-        """One row per scaling with each metric of two trials or more: a smooth function of the
-        means over trials, or a quantile.
+        """One row per rule, with each metric: a smooth function of the means over trials, or a
+        quantile. It needs two trials.
         """
         moments, trials = measurement.moments, measurement.moments.trials
         shape, unit = ScoreMoments.of(moments, cell.score_centre), np.eye(len(moments.mean))
         places = iter(range(POWERS, len(unit)))  # of the means of rows, in the order of `measure`
         rows = []
-        for rule, treatment in enumerate(cell.treatments()):
+        for i, rule in enumerate(cell.rules()):
             found: dict[str, tuple[float, float] | Quantile] = {}
             for metric in self.metrics:
                 if isinstance(metric, ScoreMetric):
-                    estimate = metric.compute(shape, treatment["divisor"])
+                    estimate = metric.compute(shape, rule["divisor"])
                     found[metric.name] = estimate.with_error(moments)
                 elif metric.kind == "quantile":
-                    series = rule * len(self._norms) + self._norms.index(metric.source)
+                    series = i * len(self._quantile_sources) + self._quantile_sources.index(
+                        metric.source
+                    )
                     found[metric.name] = measurement.norms.quantile(series, metric.share)
                 else:
                     place = next(places)
@@ -177,7 +181,7 @@ class Kernel(Generic[C]):
             measured = metric_row(
                 self.metrics, cell, trials, found, cell.n_queries, cell.separate_rows
             )
-            rows.append({**treatment, "trials": trials, **measured})
+            rows.append({**rule, "trials": trials, **measured})
         return {MEASURED: rows}
 
 

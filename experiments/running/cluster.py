@@ -27,7 +27,7 @@ from experiments.measuring.experiment import load_experiment
 from experiments.measuring.processor import require_fixed
 from experiments.running.fingerprint import measuring_source, versions
 from experiments.running.work import Task
-from experiments.running.workers import measured
+from experiments.running.workers import receive
 
 _ANSWER_SECONDS = 10  # that the scheduler may take to answer
 _IN_FLIGHT = 1000  # chunks that Dask knows at a time
@@ -114,7 +114,7 @@ class DaskCluster:
                 client.wait_for_workers(1, timeout=limit)
                 client.run(require_copy, this_copy())
                 submit = partial(client.get_executor(pure=False).submit, measure_here, this_copy())
-                yield from measured(submit, tasks, _IN_FLIGHT, deaths=KilledWorker)
+                yield from receive(submit, tasks, _IN_FLIGHT, deaths=KilledWorker)
             except TimeoutError:
                 raise ClusterError(f"no workers at {self.scheduler} for {limit}") from None
             except (CancelledError, OSError):
@@ -124,7 +124,7 @@ class DaskCluster:
 
     def _connected(self) -> Client:
         """A client; when it leaves, however it leaves, the scheduler forgets its tasks."""
-        is_file = ":" not in self.scheduler  # no address is without a port
+        is_file = ":" not in self.scheduler  # an address always has a port
         where = {"scheduler_file" if is_file else "address": self.scheduler}
         try:
             return Client(**where, timeout=_ANSWER_SECONDS, set_as_default=False)

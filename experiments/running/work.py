@@ -93,7 +93,7 @@ class Work:
     total: Counter[str] = field(default_factory=Counter)  # number of chunks, by sweep
     left: Counter[str] = field(default_factory=Counter)  # of them still to measure
     # sweeps whose trials follow from pilots that are still to measure
-    waiting: set[str] = field(default_factory=set)
+    needs_pilot: set[str] = field(default_factory=set)
     todo: list[Task] = field(default_factory=list)
     damaged: list[Path] = field(default_factory=list)  # records
 
@@ -104,7 +104,7 @@ class Work:
 
     def is_complete(self, sweep: Sweep) -> bool:
         """True if no chunk of a sweep is to be measured."""
-        return not self.left[sweep.name] and sweep.name not in self.waiting
+        return not self.left[sweep.name] and sweep.name not in self.needs_pilot
 
 
 def find_work(store: Store, sweeps: Sequence[Sweep]) -> Work:
@@ -112,12 +112,12 @@ def find_work(store: Store, sweeps: Sequence[Sweep]) -> Work:
     first.
     """
     work = Work()
-    asked: dict[Path, Task] = {}
+    tasks: dict[Path, Task] = {}
     for sweep in sweeps:
         cells = sorted(sweep.cells, key=lambda cell: cell.seconds_per_trial, reverse=True)
         found = [chunk for cell in cells for chunk in pilot_chunks(sweep, cell)]
         if any(store.state(chunk) != "sound" for chunk in found):
-            work.waiting.add(sweep.name)
+            work.needs_pilot.add(sweep.name)
         else:
             found = [chunk for cell in cells for chunk in cell_chunks(store, sweep, cell)]
         work.total[sweep.name] = len(found)
@@ -127,10 +127,10 @@ def find_work(store: Store, sweeps: Sequence[Sweep]) -> Work:
             if state == "sound":
                 continue
             work.left[sweep.name] += 1
-            if state == "damaged" and path not in asked:
+            if state == "damaged" and path not in tasks:
                 work.damaged.append(path)
-            asked.setdefault(path, Task(chunk, [])).sweeps.append(sweep.name)
-    work.todo = [*asked.values()]
+            tasks.setdefault(path, Task(chunk, [])).sweeps.append(sweep.name)
+    work.todo = [*tasks.values()]
     return work
 
 

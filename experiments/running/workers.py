@@ -67,12 +67,12 @@ class LocalWorkers:
         if has_arithmetic and sum(task.seconds for task in tasks) < _BRIEF:
             with _thread() as thread:
                 submit: Callable[..., Future[bytes]] = thread.submit
-                yield from measured(partial(submit, Chunk.packed), tasks, 1)
+                yield from receive(partial(submit, Chunk.packed), tasks, 1)
             return
         with worker_pool(self.slots) as pool:
             in_flight = _QUEUED_PER_WORKER * self.slots
             submit = partial(pool.submit, Chunk.packed)
-            yield from measured(submit, tasks, in_flight, pool.require_alive)
+            yield from receive(submit, tasks, in_flight, pool.require_alive)
 
 
 def default_jobs() -> int:
@@ -193,7 +193,7 @@ def _stop(pool: ProcessPoolExecutor) -> None:
         pool.shutdown(cancel_futures=True)
 
 
-def measured(
+def receive(
     submit: Callable[..., Future[bytes]],
     tasks: "Iterable[Task]",
     in_flight: int,  # chunks that wait or run at a time, at most, so that memory stays bounded

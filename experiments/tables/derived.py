@@ -1,6 +1,5 @@
 """Derived tables, and the exact values of metrics in the cell of each row of a main table."""
 
-import itertools
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -9,8 +8,8 @@ from typing import cast
 
 import pandas as pd
 
-from experiments.measuring.columns import Column, Type, axis_columns, names, treatment_names
-from experiments.measuring.experiment import MEASURED, AnyExperiment, Cell
+from experiments.measuring.columns import RULES, Column, Type, axis_columns, names
+from experiments.measuring.experiment import MEASURED, AnyExperiment, Cell, ScaledCell
 from experiments.measuring.metric import Exact, Metric
 from experiments.running.workers import count_step
 from experiments.tables.results import Results
@@ -67,7 +66,7 @@ def fold(
 
 
 def row_cells(cells: Iterable[Cell]) -> list[Cell]:
-    """The cell of each row of a main table, with the row's own treatment alone.
+    """The cell of each row of a main table, with the row's own rule alone.
 
     Its divisor follows from the rule of the sweep, not from the column `divisor`, which may hold a
     wrong number.
@@ -78,13 +77,12 @@ def row_cells(cells: Iterable[Cell]) -> list[Cell]:
     >>> [one.divisor for one in row_cells([cell])]
     [1.0, 2.0]
     """
-    found = []
+    found: list[Cell] = []
     for cell in cells:
-        treatments = treatment_names(type(cell))
-        values = [getattr(cell, name) for name in treatments]
-        for point in itertools.product(*values):
-            single = {name: (value,) for name, value in zip(treatments, point, strict=True)}
-            found.append(replace(cell, **single))
+        if isinstance(cell, ScaledCell):
+            found += [replace(cell, **{RULES: (rule,)}) for rule in cell.scaling]
+        else:
+            found.append(cell)
     return found
 
 

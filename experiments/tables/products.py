@@ -78,7 +78,7 @@ def build(
         results: the folder that keeps what its products were made of.
         products: in the order of the report.
         report: shows a bar while products are made, and what became of each.
-        quietly: True for files that are no tables or figures of a sweep, which nobody counts.
+        quietly: True to leave these files out of the counts of the summary.
         jobs: as for `experiments.running.workers.helpers`.
 
     Raises:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.measuring.columns import names
-from experiments.measuring.experiment import TREATMENT, Floats
+from experiments.measuring.experiment import RULE_COLUMNS, Floats
 from experiments.tables.derived import Derived, Field, after_axes, columns_of_text, fold
 from experiments.tables.results import Results
 from sdpa.theory.integrals import lagrange
@@ -145,7 +145,7 @@ TABLES = (
     Derived(
         "slopes",
         needs={"d_k", "score_variance_exact", "scaling", "exponent"},
-        columns=after_axes([TREATMENT[0], *_FITTED], but="d_k"),
+        columns=after_axes([RULE_COLUMNS[0], *_FITTED], but="d_k"),
         derive=fit_slopes,
     ),
 )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.config.errors import TableError
 from experiments.config.paths import SUMMARY, csv_name, sidecar_path
 from experiments.config.sweep import Sweep
-from experiments.measuring.columns import names, treatment_names
+from experiments.measuring.columns import RULES, names
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.running.files import checksum, write_atomically
@@ -148,7 +148,7 @@ def read_sweep(results: Path, sweep: Sweep) -> "Results":
 
     from experiments.tables.results import Results
 
-    text = dict.fromkeys([FEW_DRAWS, *treatment_names(sweep.experiment.cell)], str)
+    text = {FEW_DRAWS: str, RULES: str}
     tables = {}
     contents = sound_contents(results, sweep)
     del contents[SUMMARY]

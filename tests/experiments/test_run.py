@@ -98,7 +98,7 @@ def test_a_bug_names_its_chunk_and_keeps_its_traceback(store):
     task = find_work(store, [SMALL]).todo[0]
     named = r"^sweep wide, cell d_k=\d+, .*, chunk 0: KeyError: 'planted'\nTraceback "
     with pytest.raises(PartError, match=named):
-        list(workers.measured(lambda *_: failed, [task], 1))
+        list(workers.receive(lambda *_: failed, [task], 1))
 
 
 def count(store, *sweeps):

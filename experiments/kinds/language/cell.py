@@ -31,7 +31,7 @@ from annotated_types import Ge, Gt, Le
 from experiments.measuring.columns import Column, Meaning, names, with_errors
 from experiments.measuring.experiment import (
     MEASURED,
-    TREATMENT,
+    RULE_COLUMNS,
     Experiment,
     Floats,
     Row,
@@ -478,7 +478,7 @@ def tabulate(cell: Cell, runs: Runs) -> dict[str, list[Row]]:
     """One row per rule; one per rule and recorded step; and one per rule, step, layer and head."""
     trials, ends = len(runs.of_runs), _ends(runs)
     rows, history, heads = [], [], []
-    for i, treatment in enumerate(cell.treatments()):
+    for i, rule in enumerate(cell.rules()):
         found: dict[str, tuple[float, float] | Quantile] = {}
         for metric in METRICS:
             values = ends[metric.name][:, i]
@@ -488,10 +488,10 @@ def tabulate(cell: Cell, runs: Runs) -> dict[str, list[Row]]:
             else:
                 found[metric.name] = float(values.mean()), _error(values)
         of_metrics = metric_row(METRICS, cell, trials, found)
-        rows.append({**treatment, "trials": trials, **of_metrics})
-        rule = {"scaling": treatment["scaling"], "trials": trials}
+        rows.append({**rule, "trials": trials, **of_metrics})
+        of_rule = {"scaling": rule["scaling"], "trials": trials}
         for place, step in enumerate(cell.recorded_steps):
-            of_step = rule | {"step": step}
+            of_step = of_rule | {"step": step}
             history.append(of_step | _means(OF_RUN, runs.of_runs[:, i, place]))
             for layer, head in np.ndindex(cell.layers, cell.n_heads):
                 where = {"layer": layer + 1, "head": head + 1}
@@ -522,9 +522,9 @@ _RUNS = Column("trials", "int", "runs of the rule, each from its own start")
 _STEP = Column("step", "int", "steps taken before")
 
 
-HISTORY_COLUMNS = (TREATMENT[0], _RUNS, _STEP, *with_errors(OF_RUN, "runs"))
+HISTORY_COLUMNS = (RULE_COLUMNS[0], _RUNS, _STEP, *with_errors(OF_RUN, "runs"))
 HEADS_COLUMNS = (
-    *(TREATMENT[0], _RUNS, _STEP),
+    *(RULE_COLUMNS[0], _RUNS, _STEP),
     Column("layer", "int", "number of the layer, from 1"),
     Column("head", "int", "number of the head, from 1"),
     *with_errors(OF_HEAD, "runs"),
@@ -533,7 +533,7 @@ HEADS_COLUMNS = (
 EXPERIMENT = Experiment(
     name="language",
     cell=Cell,
-    columns=(*TREATMENT, _RUNS, *metric_columns(METRICS)),
+    columns=(*RULE_COLUMNS, _RUNS, *metric_columns(METRICS)),
     metrics=METRICS,
     side_tables={HISTORY: tuple(names(HISTORY_COLUMNS)), HEADS: tuple(names(HEADS_COLUMNS))},
     measure=measure,

@@ -14,7 +14,7 @@ import pandas as pd
 
 from experiments.kinds.language.cell import HEADS, HEADS_COLUMNS, HISTORY, HISTORY_COLUMNS
 from experiments.measuring.columns import Column, names
-from experiments.measuring.experiment import TREATMENT, AnyExperiment
+from experiments.measuring.experiment import RULE_COLUMNS, AnyExperiment
 from experiments.tables.derived import Derived, Field, after_axes, columns_of_text, fold
 from experiments.tables.results import Results
 
@@ -80,7 +80,7 @@ def _columns(experiment: AnyExperiment) -> tuple[Column, ...]:
         replace(declared[name], meaning=f"at the best rate: {declared[name].meaning}")
         for name in _LOSSES
     ]
-    of_rule = [*TREATMENT, declared["trials"]]
+    of_rule = [*RULE_COLUMNS, declared["trials"]]
     return after_axes([*of_rule, *_BAND, *losses], but=_RATE)(experiment)
 
 

@@ -111,8 +111,8 @@ class Cell(SampledCell):
 
 _SATURATION = {metric.name: metric for metric in METRICS}
 # The mass of a sink comes from rare rows without a large score, and norms beside a high sink from
-# rows with one. Theory has no deviation of a draw under a row map, which would keep up the errors
-# of draws that miss these rows.
+# rows with one. If no draw has such a row, the error of the sample is too small, and no exact
+# deviation is known that bounds it.
 _MANY = MIN_DRAWS_OF_FOURTH_POWERS
 _ACCURACY = 1e-4  # of the interpolation over the deviation of the scores
 
@@ -198,8 +198,13 @@ class MappedKernel(Kernel[Cell]):
         """The rows under the row map of the cell and each of its divisors."""
         found = []
         for divisor in cell.divisors():
-            *of_rows, of_weights, of_query = cell.row_map.rows(scores / divisor, keys, gradients)
-            found.append((*of_rows, of_weights / divisor, of_query / divisor))
+            rows = cell.row_map.rows(scores / divisor, keys, gradients)
+            found.append(
+                rows._replace(
+                    weight_jacobian_norm=rows.weight_jacobian_norm / divisor,
+                    query_gradient_norm=rows.query_gradient_norm / divisor,
+                )
+            )
         return MappedRows(*np.stack(found, axis=1))
 
 

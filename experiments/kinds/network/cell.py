@@ -21,7 +21,7 @@ from annotated_types import Ge, Le, Lt
 from experiments.measuring.columns import Column, Meaning, names, with_errors
 from experiments.measuring.experiment import (
     MEASURED,
-    TREATMENT,
+    RULE_COLUMNS,
     Experiment,
     Floats,
     Row,
@@ -384,7 +384,7 @@ METRICS = (
 
 _TRIALS = Column("trials", "int", "independent stacks")
 _LAYER = Column("layer", "int", "number of the layer, from 1")
-LAYER_COLUMNS = (TREATMENT[0], _TRIALS, _LAYER, *with_errors(OF_LAYER, "stacks"))
+LAYER_COLUMNS = (RULE_COLUMNS[0], _TRIALS, _LAYER, *with_errors(OF_LAYER, "stacks"))
 
 
 def tabulate(cell: Cell, measured: StackMeasurement) -> dict[str, list[Row]]:
@@ -396,21 +396,21 @@ def tabulate(cell: Cell, measured: StackMeasurement) -> dict[str, list[Row]]:
     values = moments.mean.reshape(errors.shape)
     spread = np.sqrt(measured.squares / (trials - 1) / trials)
     rows, layers = [], []
-    for rule, treatment in enumerate(cell.treatments()):
+    for i, rule in enumerate(cell.rules()):
         found = {}
-        for metric, value, error in zip(METRICS, values[rule], errors[rule], strict=True):
+        for metric, value, error in zip(METRICS, values[i], errors[i], strict=True):
             pair = float(value), float(error)
             if metric.kind == "root":
                 root = math.sqrt(value)
                 pair = root, float(error / (2 * root)) if root else 0.0
             found[metric.name] = pair
         of_metrics = metric_row(METRICS, cell, trials, found)
-        rows.append({**treatment, "trials": trials, **of_metrics})
+        rows.append({**rule, "trials": trials, **of_metrics})
         for layer in range(cell.layers):
-            row: Row = {"scaling": treatment["scaling"], "trials": trials, "layer": layer + 1}
+            row: Row = {"scaling": rule["scaling"], "trials": trials, "layer": layer + 1}
             for column, place in _PLACE.items():
-                row[column] = float(measured.mean[rule, layer, place])
-                row[f"{column}_se"] = float(spread[rule, layer, place])
+                row[column] = float(measured.mean[i, layer, place])
+                row[f"{column}_se"] = float(spread[i, layer, place])
             layers.append(row)
     return {MEASURED: rows, LAYERS: layers}
 
@@ -418,7 +418,7 @@ def tabulate(cell: Cell, measured: StackMeasurement) -> dict[str, list[Row]]:
 EXPERIMENT = Experiment(
     name="network",
     cell=Cell,
-    columns=(*TREATMENT, _TRIALS, *metric_columns(METRICS)),
+    columns=(*RULE_COLUMNS, _TRIALS, *metric_columns(METRICS)),
     metrics=METRICS,
     side_tables={LAYERS: tuple(names(LAYER_COLUMNS))},
     measure=measure,

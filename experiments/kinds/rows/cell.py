@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 
 from experiments.measuring.columns import Column
-from experiments.measuring.experiment import MEASURED, TREATMENT, Experiment, Floats, Row
+from experiments.measuring.experiment import MEASURED, RULE_COLUMNS, Experiment, Floats, Row
 from experiments.measuring.sampling import SampledCell
 from sdpa import softmax
 
@@ -70,20 +70,20 @@ def tabulate(cell: Cell, measurement: RowsMeasurement) -> dict[str, Iterator[Row
 def _rows(cell: Cell, scores: Floats) -> Iterator[Row]:
     if (visible := cell.visible(slice(0, cell.n_queries))) is not None:
         scores = np.where(visible, scores, -np.inf)
-    for treatment in cell.treatments():
-        scaled = scores / treatment["divisor"]
+    for rule in cell.rules():
+        scaled = scores / rule["divisor"]
         weights = softmax(scaled)
         for trial, query, key in np.argwhere(np.isfinite(scaled)).tolist():
             place = {"trial": trial, "query": query, "key": key}
             score, weight = float(scaled[trial, query, key]), float(weights[trial, query, key])
-            yield {**treatment, **place, "scaled_score": score, "weight": weight}
+            yield {**rule, **place, "scaled_score": score, "weight": weight}
 
 
 EXPERIMENT = Experiment(
     name="rows",
     cell=Cell,
     columns=(
-        *TREATMENT,
+        *RULE_COLUMNS,
         Column("trial", "int", "number of the draw of (Q, K), from 0"),
         Column("query", "int", "number of the query, from 0"),
         Column("key", "int", "number of the key, from 0"),
