@@ -15,7 +15,7 @@ from experiments.config.sweep import Sweep
 from experiments.measuring.chunk import Chunk
 from experiments.measuring.experiment import MEASURED
 from experiments.tables.analyse import tabulated
-from experiments.tables.derived import add_exact
+from experiments.tables.exact import add_exact
 from experiments.tables.verdicts import ALARM, Agreement, verdicts
 
 CONFIG = Path(__file__).with_name("false_alarms.yaml")

@@ -23,7 +23,7 @@ from typer import Argument, Option
 
 from experiments.commands import check as checks
 from experiments.commands.measure import analyse_again, measure, plan_lines
-from experiments.commands.request import Job, command, outcome
+from experiments.commands.request import Job, command, exit_on_error
 from experiments.commands.watch import at_every_save
 from experiments.config.errors import UsageError, attempt
 from experiments.config.paths import SHIPPED_RESULTS, STORE
@@ -202,7 +202,7 @@ def walk(
     ] = None,
 ) -> None:
     """Walk through a worked example step by step, or through attention on your own matrices."""
-    with outcome(ValueError):
+    with exit_on_error(ValueError):
         from experiments.publication.examples import walk as examples
 
         of_own = any((q, k, v, scaling, mask, out))
@@ -238,7 +238,7 @@ def readme() -> None:
     """Rewrite the generated parts of README.md, docs/ and results/ from the tables, and the figure of README.md
     on training.
     """
-    with outcome():
+    with exit_on_error():
         from experiments.publication.pages.blocks import rewrite
         from experiments.publication.pages.settings import write_settings
 

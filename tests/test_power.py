@@ -3,7 +3,7 @@
 from collections import defaultdict
 from dataclasses import replace
 
-from experiments.tables.derived import known_metrics
+from experiments.tables.exact import known_metrics
 from experiments.tables.verdicts import ALARM, verdicts
 from tests.shipped import ROOT, shipped_only, tables_of_results
 

@@ -1,41 +1,25 @@
 """The check of the tables of a config, and the list of their columns."""
 
-import hashlib
-import math
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 
-from experiments.commands.measure import duration
-from experiments.config.errors import DisagreementError, TableError, attempt, counted, in_part
+from experiments.commands.sample import measure_again
+from experiments.config.errors import DisagreementError, TableError, attempt, counted
 from experiments.config.paths import (
     COLUMN_FILE,
     FIGURE_FOLDER,
-    STORE,
     sidecar_path,
 )
 from experiments.config.sweep import Sweep
-from experiments.measuring.chunk import Chunk
-from experiments.measuring.columns import describe, names
-from experiments.measuring.experiment import MEASURED, Cell
-from experiments.measuring.processor import is_supported
-from experiments.running.fingerprint import measuring_source
-from experiments.running.store import Store
-from experiments.running.work import find_work
-from experiments.running.workers import helpers
-from experiments.tables.changes import ROUNDING, change_of
-from experiments.tables.layout import csv_bytes, written_columns
+from experiments.tables.layout import csv_bytes
 from experiments.tables.products import Product, build, ledger
 from experiments.tables.reporter import FLAGGED, Reporter
-from experiments.tables.stored import measured_part, read_sidecar, sound_contents
+from experiments.tables.stored import read_sidecar
 from experiments.tables.study import Study
 
 NOTHING_JUDGED = (
     "no value is tested: this needs a known exact value, 20 trials and 400 effective draws"
 )
-_SHARE = 0.05  # of the cells
-_SECONDS = 300.0  # of one worker, as estimated
 
 
 def write_columns(study: Study, report: Reporter) -> None:
@@ -118,113 +102,3 @@ def _old_figures(study: Study, sweeps: Sequence[Sweep]) -> Iterator[str]:
             record = product.record()
             if made.get(product.name(study.folder), record) != record:
                 yield f"{path} is of other tables or another version; make figures draws it again"
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """The rows of a cell in a main table."""
-
-    sweep: Sweep
-    cell: Cell
-    first: int  # from 1
-    trials: int
-    before: bytes  # a CSV of the measured columns
-
-    @property
-    def seconds(self) -> float:
-        """Estimated time of one worker."""
-        return self.cell.seconds_per_trial * self.trials
-
-    @property
-    def order(self) -> bytes:
-        """SHA-256 of place and source: other versions of the source choose other cells."""
-        source = measuring_source(self.sweep.experiment)
-        return hashlib.sha256(f"{self.sweep.name} {self.first} {source}".encode()).digest()
-
-    @property
-    def place(self) -> str:
-        """The sweep, the row and its cell in words."""
-        return f"{self.sweep.name}, rows from {self.first} ({describe(self.cell)})"
-
-    def difference(self) -> str:
-        """Measure the rows; the difference in words, empty without any."""
-        from experiments.tables.analyse import tabulated
-
-        experiment = self.sweep.experiment
-        parts = Chunk.of_cell(experiment, self.cell, self.trials, self.sweep.seed)
-        measured = (chunk.measure() for chunk in parts)
-        whole = reduce(lambda merged, following: merged.merge(following), measured)
-        table = tabulated(experiment, [self.cell], [whole])[MEASURED]
-        ordered = [name for name in names(written_columns(experiment)) if name in table]
-        change = change_of(self.before, csv_bytes(table[ordered]))
-        is_same = change.kind == "unchanged" or (change.kind == ROUNDING and not is_supported())
-        return "" if is_same else f"{self.place}: {change.where}"
-
-
-def measure_again(study: Study, sweeps: Sequence[Sweep], report: Reporter) -> None:
-    """Measure a sample of the cells of sweeps whose chunks are not stored, and compare the bytes.
-
-    The sample has 5% of these cells, chosen by hash, and takes at most five minutes of one worker
-    by their estimates; a cell that takes more is never chosen.
-
-    Raises:
-        DisagreementError: a measured value is another one than in its table.
-    """
-    work = find_work(Store(study.folder / STORE), sweeps)
-    rows = [
-        each
-        for sweep in sweeps
-        if sweep.name in study and not work.is_complete(sweep)
-        for each in _rows(study, sweep)
-    ]
-    chosen = _chosen(rows)
-    total = sum(each.seconds for each in chosen)
-    differences: list[str] = []
-    with (
-        report.progress(total, f"{counted(len(chosen), 'cell')} to measure again") as advance,
-        helpers(None, len(chosen)) as submit,
-    ):
-
-        def finish(each: _Rows, made: "Future[str]") -> None:
-            try:
-                differences.append(made.result())
-            except Exception as error:
-                raise in_part(each.place, error) from None
-            advance(each.place, each.seconds)
-
-        futures = [(each, submit(each.difference)) for each in chosen]
-        attempt(partial(finish, *each) for each in futures)
-    if found := [*filter(None, differences)]:
-        raise DisagreementError("\n".join(["expected the bytes of the table, got others:", *found]))
-    if rows:
-        long = sum(each.seconds > _SECONDS for each in rows)
-        never = f"; {counted(long, 'cell')} of more than {duration(_SECONDS)} each left out"
-        report.verdict(
-            "sample",
-            f"{len(chosen)} of {counted(len(rows), 'cell')} without chunks measured again, equal to "
-            f"{'the byte' if is_supported() else 'rounding'}{never if long else ''}",
-            None if chosen else FLAGGED,
-        )
-
-
-def _rows(study: Study, sweep: Sweep) -> Iterator[_Rows]:
-    content = measured_part(sound_contents(study.folder, sweep)[MEASURED])
-    head, *lines = content.splitlines(keepends=True)
-    table = study[sweep.name].measured
-    first = 0
-    for cell in sweep.cells:
-        trials = int(table["trials"].iloc[first]) if "trials" in table else sweep.trials
-        last = first + cell.table_rows(trials)
-        yield _Rows(sweep, cell, first + 1, trials, head + b"".join(lines[first:last]))
-        first = last
-
-
-def _chosen(rows: Sequence[_Rows]) -> list[_Rows]:
-    """The first 5% in the order of hashes that fit into the time."""
-    found: list[_Rows] = []
-    left = _SECONDS
-    for each in sorted(rows, key=lambda each: each.order):
-        if len(found) < math.ceil(_SHARE * len(rows)) and each.seconds <= left:
-            found.append(each)
-            left -= each.seconds
-    return found

@@ -164,7 +164,7 @@ def _write_tables(
     if not due:
         return
     from experiments.tables.analyse import results_of
-    from experiments.tables.derived import row_cells
+    from experiments.tables.exact import row_cells
 
     rows = sum(len(row_cells(sweep.cells)) for sweep in due)
     seen = steps().value

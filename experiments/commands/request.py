@@ -165,9 +165,9 @@ def job_of(asked: Request, report: Reporter) -> Job:
 Body = Callable[[Job], None]  # of a command
 
 
-def once(asked: Request, body: Body) -> Job:
+def run_command(asked: Request, body: Body) -> Job:
     """Run a command; its job."""
-    with outcome(folder=lambda: asked.folder), Reporter(verbose=asked.verbose) as report:
+    with exit_on_error(folder=lambda: asked.folder), Reporter(verbose=asked.verbose) as report:
         job = job_of(asked, report)
         body(job)
     return job
@@ -177,7 +177,7 @@ def command(
     app: typer.Typer,
     *options: str,
     name: str = "",
-    start: Callable[[Request, Body], object] = once,
+    start: Callable[[Request, Body], object] = run_command,
 ) -> Callable[[Body], None]:
     """A decorator that makes a function of a job a command.
 
@@ -201,7 +201,7 @@ def command(
 
 
 @contextmanager
-def outcome(
+def exit_on_error(
     *refused: type[Exception], folder: Callable[[], Path] = lambda: SHIPPED_RESULTS
 ) -> Iterator[None]:
     """Turn an error into a message and an exit status, an unexpected one into a line and a file.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from experiments.commands.request import Body, Request, once, outcome
+from experiments.commands.request import Body, Request, exit_on_error, run_command
 from experiments.kinds.figures import FIGURES
 from experiments.tables.reporter import Reporter
 
@@ -28,14 +28,14 @@ def at_every_save(asked: Request, body: Body) -> NoReturn:
     before: dict[str, Results] = {}
     seen = -1
     say = Reporter().line
-    with outcome(folder=lambda: asked.folder):
+    with exit_on_error(folder=lambda: asked.folder):
         while True:
             if (saved := _saved(asked.config)) == seen:
                 time.sleep(_PAUSE)
                 continue
             seen = saved
             try:
-                job = once(asked, body)
+                job = run_command(asked, body)
             except typer.Exit as end:
                 if end.exit_code > _FAILED:
                     raise

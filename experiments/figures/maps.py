@@ -18,7 +18,7 @@ from experiments.figures.words import short, under, values_of
 from experiments.measuring.experiment import Cell, Floats
 from experiments.measuring.sampling import SampledCell
 from experiments.tables.crossings import EQUAL, NORM_NAMES, NORM_STATISTICS, NORMS
-from experiments.tables.derived import row_cells
+from experiments.tables.exact import row_cells
 from sdpa import PairLaw
 
 _STRONGEST = np.log(16)  # of a ratio: this far from 1, it has the strongest colour

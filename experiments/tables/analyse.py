@@ -19,7 +19,7 @@ from experiments.measuring.experiment import MEASURED, AnyExperiment, Cell, Meas
 from experiments.running.store import Store
 from experiments.running.work import cell_chunks, merged
 from experiments.tables import crossings, slopes, verdicts
-from experiments.tables.derived import add_exact
+from experiments.tables.exact import add_exact
 from experiments.tables.layout import IDENTITY, summary_columns, written_columns
 from experiments.tables.results import Results
 from experiments.tables.verdicts import Agreement

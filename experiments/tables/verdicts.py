@@ -23,8 +23,8 @@ from experiments.tables.derived import (
     Derived,
     after_axes,
     columns_of_text,
-    known_metrics,
 )
+from experiments.tables.exact import known_metrics
 from sdpa import LAWS
 
 ALARM = 1e-3  # the share of honest runs that may raise it

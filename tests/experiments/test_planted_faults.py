@@ -8,7 +8,7 @@ import pytest
 from experiments.config.sweep import Sweep
 from experiments.kinds.saturation.cell import EXPERIMENT, KERNEL, Cell
 from experiments.tables.analyse import agreement, tabulated
-from experiments.tables.derived import add_exact
+from experiments.tables.exact import add_exact
 from experiments.tables.results import Results
 from experiments.tables.verdicts import verdicts
 from sdpa import Scaling

@@ -9,7 +9,7 @@ import pytest
 import typer
 from threadpoolctl import threadpool_info
 
-from experiments.commands.request import outcome
+from experiments.commands.request import exit_on_error
 from experiments.kinds import experiment_names
 from experiments.measuring.processor import (
     FIXED,
@@ -84,7 +84,7 @@ def hidden(sent) -> None:
 )
 def test_a_signal_has_its_status_wherever_it_comes(stop, sent, capsys):
     before = signal.getsignal(sent)
-    with pytest.raises(typer.Exit) as caught, outcome():
+    with pytest.raises(typer.Exit) as caught, exit_on_error():
         stop(sent)
     assert signal.getsignal(sent) == before
     assert caught.value.exit_code == 128 + sent

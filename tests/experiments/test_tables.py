@@ -10,7 +10,7 @@ from functools import partial
 import pandas as pd
 import pytest
 
-from experiments.commands import check
+from experiments.commands import sample
 from experiments.commands.check import write_columns
 from experiments.commands.measure import analyse_again
 from experiments.config.errors import DisagreementError, TableError
@@ -135,19 +135,19 @@ def test_a_sample_of_cells_without_chunks_is_measured_again(tiny, tmp_path, monk
     study = Study(config, tmp_path)
     for sweep in config.sweeps:
         write_sweep(tmp_path, read_sweep(source, sweep))
-    monkeypatch.setattr(check, "_SHARE", 1.0)
-    count = sum(1 for sweep in config.sweeps for _ in check._rows(study, sweep))
+    monkeypatch.setattr(sample, "_SHARE", 1.0)
+    count = sum(1 for sweep in config.sweeps for _ in sample._rows(study, sweep))
     assert count == sum(len(sweep.cells) for sweep in config.sweeps)
 
     def sampled():
         lines: list[str] = []
         with Reporter(say=lines.append) as report:
-            check.measure_again(study, config.sweeps, report)
+            sample.measure_again(study, config.sweeps, report)
         return "\n".join(lines)
 
     assert f"sample: {count} of {count} cells without chunks measured again, equal" in sampled()
     with monkeypatch.context() as patch:
-        patch.setattr(check, "_SECONDS", 0.0)
+        patch.setattr(sample, "_SECONDS", 0.0)
         assert f"sample: 0 of {count} cells" in sampled()
 
     sweep = config.sweeps[0]
