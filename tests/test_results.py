@@ -12,8 +12,9 @@ from experiments.config.loader import load_config
 from experiments.config.paths import BENCHMARKS, drawn_texts
 from experiments.measuring.columns import axis_names
 from experiments.publication.pages.answers import answers
-from experiments.publication.pages.index import few_rows
-from experiments.publication.pages.parts import pictures, provenance
+from experiments.publication.pages.pictures import drawn_pictures, pictures
+from experiments.publication.pages.provenance import provenance
+from experiments.publication.pages.sections import few_rows
 from experiments.publication.pages.statements import read_statements
 from experiments.tables.analyse import agreement, columns_of
 from experiments.tables.stored import why_stale
@@ -93,7 +94,7 @@ def test_the_sentences_of_the_first_screen_hold():
     """Each sentence of index.html.j2 about the shipped config, with its numbers, on the tables and
     in theory.
     """
-    found = answers(TABLES)
+    found = answers(TABLES, drawn_pictures(CONFIG, RESULTS, ()))
     text = (ROOT / "experiments" / "publication" / "pages" / "index.html.j2").read_text(
         encoding="utf-8"
     )
@@ -122,7 +123,7 @@ def test_the_shipped_page_is_that_of_the_shipped_results():
     assert all(f"{row[-1].text}exact {row[-1].exact}" in plain for row in rows)
     made = provenance(Study(CONFIG, RESULTS))
     for value in (
-        made.verdict,
+        made.check.verdict(),
         *(value for sweep in made.sweeps for value in sweep.values()),
     ):
         assert as_shown(value) in plain

@@ -51,6 +51,7 @@ class RunResults(Study):
             UsageError: no figure or no sweep has the name, or the sweep has no such figure.
         """
         from experiments.figures.rendering import picture
+        from experiments.figures.shown import shown
 
         if figure not in FIGURES:
             raise UsageError(f"figure: expected one of {', '.join(FIGURES)}, got {figure!r}")
@@ -61,7 +62,7 @@ class RunResults(Study):
             raise UsageError(
                 f"{figure}: expected a sweep of the experiment {of} ({known}), got {chosen or 'none'}"
             )
-        return picture(FIGURES[figure], self[chosen])
+        return picture(shown(FIGURES[figure], self[chosen]))
 
 
 def run(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from experiments.commands.request import Body, Request, exit_on_error, run_command
-from experiments.kinds.figures import FIGURES
+from experiments.kinds.figures import metrics_of
 from experiments.tables.reporter import Reporter
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def changes(before: "Results", now: "Results") -> Iterator[str]:
     old, new = before.measured, now.measured
     varied = dict.fromkeys([*now.axes.varied(old), *now.axes.varied(new)])
     keys = [name for name in (*varied, "scaling") if name in old and name in new]
-    shown = {each for name in now.sweep.figures for each in FIGURES[name].metrics}
+    shown = metrics_of(now.sweep.figures)
     metrics = [name for name in now.metrics if name in shown and name in old]
     how: dict[str, Any] = {"on": keys} if keys else {"how": "cross"}  # of one row
     for name in metrics:

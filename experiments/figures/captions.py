@@ -7,7 +7,6 @@ the rows shown, those left out, and how to read the figure.
 """
 
 import math
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import pandas as pd
@@ -15,11 +14,10 @@ import pandas as pd
 from experiments.config.sweep import Sweep
 from experiments.figures.shown import Shown
 from experiments.figures.words import is_number, listed, short, spoken
-from experiments.kinds.declarations import HOLLOW, READING, Figure, Finding, Needs
-from experiments.kinds.figures import FIGURES
+from experiments.kinds.declarations import HOLLOW, READING, Figure, Needs
 from experiments.kinds.support import Numbers, is_few
 from experiments.measuring.columns import as_json, axis_names, defaults
-from experiments.measuring.experiment import MEASURED
+from experiments.measuring.metric import FEW_DRAWS
 from experiments.tables.results import Results, SweepAxes
 
 _ROWS = "n_queries"  # of a draw; their number changes errors, and no expectation
@@ -34,6 +32,37 @@ class Ends(NamedTuple):
 
     least: float
     most: float
+
+
+class Words(NamedTuple):
+    """Title and caption of a figure.
+
+    Attributes:
+        title: of the finding, or the plain one.
+        caption: the plain one, after the sentence of the finding.
+        is_found: True if they have the finding.
+        lost: the figure, and the reason why a shipped sweep has lost the finding; else empty.
+    """
+
+    title: str
+    caption: str
+    is_found: bool
+    lost: str
+
+
+def words_of(figure: Figure, what: Shown) -> Words:
+    """Title and caption of a figure for the rows that it shows."""
+    results = what.results
+    caption = plain_caption(figure, what)
+    numbers, reason = finding_of(figure, results)
+    if not figure.finding or numbers is None:
+        lost = f"{results.name}/{figure.name} ({reason})" if reason else ""
+        shows = figure.shows[0].lower() + figure.shows[1:]
+        return Words(f"{plain_title(results)}: {shows}", caption, False, lost)
+    table = results.measured[[*results.axes.usual]]
+    sizes = {name: Ends(values.min(), values.max()) for name, values in table.items()}
+    sentence = figure.finding.sentence.format(**sizes, **numbers).replace(" -", " −")
+    return Words(figure.finding.title, f"{sentence} {caption}".strip(), True, "")
 
 
 def mismatch(sweep: Sweep, needs: Needs) -> str:
@@ -60,82 +89,49 @@ def mismatch(sweep: Sweep, needs: Needs) -> str:
     return ""
 
 
-def finding_numbers(figure: str, results: Results) -> Numbers:
-    """The numbers of the finding of a figure; None unless these are results that it is about, and
-    support it.
+def finding_of(figure: Figure, results: Results) -> tuple[Numbers, str]:
+    """The numbers of the finding of a figure; None unless these are the results that it is about, and
+    support it. With None, the reason why a shipped sweep, edited or not, has lost it; else empty.
     """
-    finding = FIGURES[figure].finding
-    if not finding or not _is_about(finding, results) or _lacking(finding, results):
-        return None
-    return finding.numbers(results)
-
-
-def finding_of(figure: str, results: Results) -> tuple[str, str] | None:
-    """Title and sentence of a figure, or None, as `finding_numbers`."""
-    finding = FIGURES[figure].finding
-    numbers = finding_numbers(figure, results)
-    if not finding or numbers is None:
-        return None
-    table = results.measured[[*results.axes.usual]]
-    sizes = {name: Ends(values.min(), values.max()) for name, values in table.items()}
-    return finding.title, finding.sentence.format(**sizes, **numbers).replace(" -", " −")
-
-
-def lost_findings(results: Results) -> Iterator[str]:
-    """The figures of a shipped sweep whose findings do not appear, each with the reason."""
-    for figure in results.sweep.figures:
-        finding = FIGURES[figure].finding
-        if finding and _is_about(finding, results) and not finding_of(figure, results):
-            reason = _lacking(finding, results) or "its tables do not support it"
-            yield f"{results.name}/{figure} ({reason})"
-
-
-def _is_about(finding: Finding, results: Results) -> bool:
-    """True for the shipped sweep of its name, edited or not."""
-    return results.sweep.is_shipped and results.name == finding.sweep
-
-
-def _lacking(finding: Finding, results: Results) -> str:
-    """The value or the table that a finding speaks of and its results lack; empty if none."""
+    finding = figure.finding
+    if not finding or not results.sweep.is_shipped or results.name != finding.sweep:
+        return None, ""
+    lacking = mismatch(results.sweep, finding.needs)
     missing = [f"expected a table {kind}" for kind in finding.reads if kind not in results]
-    return mismatch(results.sweep, finding.needs) or "".join(missing)
+    if lacking or missing:
+        return None, lacking or missing[0]
+    numbers = finding.numbers(results)
+    return numbers, "its tables do not support it" * (numbers is None)
 
 
-def plain_title(figure: Figure, results: Results) -> str:
-    """The sweep, its axes, and what a figure of it shows.
+def plain_title(results: Results) -> str:
+    """The sweep and the axes that it varies, as `Sweep map over d_k and n_keys`.
 
     An axis of a table of a figure, such as the layer, is part of what the figure shows.
     """
-    shows = figure.shows[0].lower() + figure.shows[1:]
-    return f"Sweep {results.name}{over(results)}: {shows}"
-
-
-def over(results: Results) -> str:
-    """The axes that a sweep varies, as ` over d_k and n_keys`; nothing without any."""
     varied = [*map(spoken, results.axes.varied(results.measured))]
     few = len(varied) <= _FEW_AXES
-    return f" over {listed(varied) if few else f'{len(varied)} axes'}" if varied else ""
+    over = f" over {listed(varied) if few else f'{len(varied)} axes'}" if varied else ""
+    return f"Sweep {results.name}{over}"
 
 
-def plain_caption(figure: Figure, shown: Shown) -> str:
+def plain_caption(figure: Figure, what: Shown) -> str:
     """The sizes, inputs and trials of the rows shown, what is left out, and the note of the figure,
     with the sentences of which its drawing has what they speak of.
     """
     found = []
-    if len(shown.rows):
-        found.append(f"Sweep {shown.results.name}: {extent(shown.rows, shown.axes)}")
-    if shown.left_out:
-        found.append(f"Not drawn: {shown.left_out}.")
-    tables = {kind: shown.side_table(kind) for kind in shown.results}
-    tables[figure.lines.table if figure.lines else MEASURED] = shown.rows
-    found += [figure.note, *(said for said, holds in figure.when.items() if holds(tables))]
+    if len(what.rows):
+        found.append(f"Sweep {what.results.name}: {extent(what.rows, what.results.axes)}")
+    if what.left_out:
+        found.append(f"Not drawn: {what.left_out}.")
+    found += [figure.note, *(said for said, holds in figure.when.items() if holds(what.tables))]
     if READING in figure.note:
-        parts = [(panel.metric, part) for panel, part in shown.panels]
+        parts = [(panel.metric, part) for panel, part in what.panels]
         exact = pd.concat([part.get(f"{metric}_exact", _UNKNOWN) for metric, part in parts])
-        joins = exact.isna().any() and is_number(shown.rows, shown.x)
+        joins = exact.isna().any() and is_number(what.rows[what.x])
         if exact.notna().any():
             found.append(_JOINING if joins else _LINES)
-        if any(is_few(part, metric).any() for metric, part in parts):
+        if any(is_few(part[FEW_DRAWS], metric).any() for metric, part in parts):
             found.append(HOLLOW)
     return " ".join(filter(None, found))
 

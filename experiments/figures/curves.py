@@ -8,15 +8,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from experiments.figures.lines import (
-    legend,
-    plain_numbers,
-    plot_exact,
-    plot_measured,
-    reach,
-    scale_x,
-    scale_y,
-)
+from experiments.figures.axes import legend, plain_numbers, scale_x, scale_y
+from experiments.figures.lines import plot_exact, plot_measured, reach
 from experiments.figures.shown import Shown
 from experiments.figures.style import (
     INK,
@@ -104,7 +97,7 @@ def _plot_ratios(
 def distribution(shown: Shown) -> Drawing:
     """Density on a linear axis, and on a logarithmic one that shows the tails; and the kurtosis."""
     table = shown.rows
-    histogram = shown.side_table("histogram")
+    histogram = shown.tables["histogram"]
     colours = colours_of(table["d_k"])
     figure, [linear, logarithmic, right] = panels(3, 3, (11, 4.2), width_ratios=(1, 1, 0.8))
     for ax in (linear, logarithmic):
@@ -140,6 +133,6 @@ def distribution(shown: Shown) -> Drawing:
         plot_measured(right, rows, "d_k", metric, color=colours[d_k], marker="o", linestyle="")
     right.set_xlabel("d_k")
     right.set_title("excess kurtosis of q·k (line: 6/d_k)")
-    scale_x(right, table, "d_k")
+    scale_x(right, table["d_k"])
     scale_y(right, table[f"{metric}_exact"].to_numpy())
     return figure

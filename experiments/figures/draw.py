@@ -1,6 +1,6 @@
 """The figures of sweeps as files: those out of date are drawn again."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +13,9 @@ from experiments.config.paths import (
     sidecar_path,
 )
 from experiments.config.sweep import Sweep
-from experiments.figures.captions import finding_of, lost_findings
+from experiments.figures.captions import Words, words_of
+from experiments.figures.shown import Shown, shown
+from experiments.kinds.declarations import Figure
 from experiments.kinds.figures import FIGURES
 from experiments.tables.products import Product, build
 from experiments.tables.reporter import FLAGGED, Reporter
@@ -39,47 +41,45 @@ def draw_sweeps(
     """
     folder = study.folder
     drawn = [study[sweep.name] for sweep in sweeps if sweep.name in study]
-    products = figure_products(folder, drawn, formats)
+    products = [*figure_products(folder, drawn, formats)]
     # An unsound table is an error, after the figures of all others.
     required = [partial(study.require, sweep.name) for sweep in sweeps]
     attempt([partial(build, folder, products, report, jobs=jobs), *required])
-    titles = [product.parameters[0] for product in products if product.parameters]
-    for title in [*dict.fromkeys(titles)][:_TOLD]:
+    words = [product.parameters for product in products if product.parameters]
+    found = dict.fromkeys(each.title for each in words if each.is_found)
+    for title in [*found][:_TOLD]:
         report.verdict("found", title)
-    if lost := [reason for each in drawn for reason in lost_findings(each)]:
+    if lost := [each.lost for each in words if each.lost]:
         back = _BACK if folder.resolve() == SHIPPED_RESULTS.resolve() else ""
         text = f"{counted(len(lost), 'figure')} with a plain title instead: {'; '.join(lost)}{back}"
         report.verdict("findings", text, FLAGGED)
 
 
 def figure_products(
-    results: Path,
-    drawn: Sequence[Results],
-    formats: Collection[str] = (),
-) -> list[Product]:
-    """The figures of sweeps."""
-    products = []
-    for of, figure in [(each, name) for each in drawn for name in each.sweep.figures]:
-        stem = figure_path(results, of.name, figure, "")
-        asked = [
-            each for each in ON_REQUEST if each[1:] in formats or stem.with_suffix(each).exists()
-        ]
-        files = tuple(stem.with_suffix(suffix) for suffix in (*DRAWN, *asked))
-        inputs = (sidecar_path(results, of.name),)
-        make: Callable[[], list[bytes]]
-        try:
-            finding = finding_of(figure, of)
-            make = partial(_drawn, figure, of, finding, asked)
-        except Exception as error:
-            finding = None
-            make = partial(fail, in_part(f"{files[0]} not made", error))
-        products.append(Product(files, make, inputs, finding))
-    return products
+    folder: Path, drawn: Iterable[Results], formats: Collection[str] = ()
+) -> Iterator[Product]:
+    """The figures of sweeps, each with its words as parameters."""
+    for results in drawn:
+        for name in results.sweep.figures:
+            yield _product(folder, FIGURES[name], results, formats)
 
 
-def _drawn(
-    figure: str, results: Results, finding: tuple[str, str] | None, formats: Sequence[str]
-) -> list[bytes]:
-    from experiments.figures.rendering import render_figure  # takes a second to load
+def _product(folder: Path, figure: Figure, results: Results, formats: Collection[str]) -> Product:
+    """A figure as files: the rows that it shows, its words, and last the picture."""
+    stem = figure_path(folder, results.name, figure.name, "")
+    asked = [each for each in ON_REQUEST if each[1:] in formats or stem.with_suffix(each).exists()]
+    files = tuple(stem.with_suffix(suffix) for suffix in (*DRAWN, *asked))
+    inputs = (sidecar_path(folder, results.name),)
+    try:
+        what = shown(figure, results)
+        words = words_of(figure, what)
+    except Exception as error:
+        return Product(files, partial(fail, in_part(f"{files[0]} not made", error)), inputs)
+    return Product(files, partial(_drawn, what, words, asked), inputs, words)
 
-    return [*render_figure(FIGURES[figure], results, finding=finding, formats=formats).values()]
+
+def _drawn(what: Shown, words: Words, formats: Sequence[str]) -> list[bytes]:
+    from experiments.figures.rendering import draw, render  # takes a second to load
+
+    files = render(partial(draw, what), words.title, words.caption, formats=formats)
+    return [*files.values()]

@@ -103,9 +103,8 @@ def ratio_map(shown: Shown) -> Drawing:
     """Unscaled gradient norms over scaled ones (d_k^1/2), and where they cross 1: maps by statistic
     and norm.
     """
-    ratios = shown.side_table("ratios")
-    crossings = shown.side_table("crossings")
-    if ratios.empty:
+    ratios, crossings = (shown.tables.get(kind) for kind in ("ratios", "crossings"))
+    if ratios is None or ratios.empty:
         return empty("No ratios: they need values unscaled and under d_k^1/2, and several d_k.")
     kinds = [*itertools.product(NORM_STATISTICS, NORMS)]
     figure, axes = panels(len(kinds), len(NORMS), (10, 6), sharex=True, sharey=True)
@@ -122,7 +121,7 @@ def ratio_map(shown: Shown) -> Drawing:
             cmap=DIVERGING,
             alpha=0.85,
         )
-        if len(crossings):
+        if crossings is not None and len(crossings):
             equal = crossings.query(f"{chosen} and level == {EQUAL}")
             _plot_crossings(ax, equal.sort_values("n_keys"), plane)
         ax.set_title(f"{NORM_NAMES[norm]}, {statistic}")
@@ -170,14 +169,14 @@ def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> N
 
 def phase(shown: Shown) -> Drawing:
     """Entropy of rows as a share of ln n_keys: a map for each case and rule, with contours."""
-    axes = shown.axes
+    axes = shown.results.axes
     groups = cases(shown.rows, axes, _SIZES)
     names = axes.varied(shown.rows, *_SIZES)
     columns = min(len(groups), 2)
     size = 10, 0.8 + 2.9 * -(-len(groups) // columns)
     figure, places = panels(len(groups), columns, size, sharex=True, sharey=True)
     whole = pivoted(shown.rows, "entropy")
-    entropy = shown.metrics["entropy"]
+    entropy = shown.results.metrics["entropy"]
     of_rows = row_cells(shown.results.cells)
     for ax, cells in zip(places, groups, strict=True):
         per_highest = 1 / entropy.limits(cells).high

@@ -1,8 +1,9 @@
-"""The common way to draw and save figures: a declaration and results go in, files come out."""
+"""The common way to draw and save figures: the rows shown become a picture, and a picture with its
+words becomes files.
+"""
 
 import io
 from collections.abc import Callable, Iterable
-from functools import partial
 from textwrap import wrap
 
 import matplotlib as mpl
@@ -16,13 +17,10 @@ from PIL.PngImagePlugin import PngInfo
 
 from experiments.config.paths import DRAWN_ROWS
 from experiments.figures import curves, maps
-from experiments.figures.captions import plain_caption, plain_title
 from experiments.figures.lines import draw_lines
-from experiments.figures.shown import Shown, shown
+from experiments.figures.shown import Shown
 from experiments.figures.style import DPI, STYLE, Drawing
 from experiments.figures.words import latex
-from experiments.kinds.declarations import Figure
-from experiments.tables.results import Results
 
 _TITLE_POINTS = 13
 _CAPTION_POINTS = 9.5
@@ -41,38 +39,17 @@ OWN_DRAWINGS: dict[str, Callable[[Shown], Drawing]] = {
 }
 
 
-def draw(figure: Figure, shown: Shown) -> Drawing:
-    """The picture of a figure, without title and caption, in the style that is set."""
-    if not figure.lines:
-        return OWN_DRAWINGS[figure.name](shown)
-    return draw_lines(figure.lines, shown)
-
-
-def picture(figure: Figure, results: Results) -> Drawing:
-    """The picture of a figure with its formulas typeset, in the style of all figures."""
-    with mpl.rc_context(STYLE):
-        return typeset_drawing(draw(figure, shown(figure, results)))
-
-
-def render_figure(
-    figure: Figure,
-    results: Results,
-    *,
-    finding: tuple[str, str] | None = None,
-    formats: Iterable[str] = (),
-) -> dict[str, bytes]:
-    """The files of a declared figure, as of `render`.
-
-    Args:
-        figure: the declaration.
-        results: of its sweep.
-        finding: its title and sentence, instead of the plain title and before the plain caption.
-        formats: suffixes of further files.
+def draw(what: Shown) -> Drawing:
+    """The picture of the rows that a figure shows, without title and caption, in the style that is
+    set.
     """
-    title, sentence = finding or (plain_title(figure, results), "")
-    drawn = shown(figure, results)
-    caption = f"{sentence} {plain_caption(figure, drawn)}".strip()
-    return render(partial(draw, figure, drawn), title, caption, formats=formats)
+    return draw_lines(what.lines, what) if what.lines else OWN_DRAWINGS[what.name](what)
+
+
+def picture(what: Shown) -> Drawing:
+    """The picture with its formulas typeset, in the style of all figures."""
+    with mpl.rc_context(STYLE):
+        return typeset_drawing(draw(what))
 
 
 def render(

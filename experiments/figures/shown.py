@@ -11,7 +11,6 @@ from experiments.config.errors import counted
 from experiments.figures.words import listed
 from experiments.kinds.declarations import CASES, Figure, Lines, Panel
 from experiments.measuring.experiment import MEASURED
-from experiments.measuring.metric import Metric
 from experiments.tables.results import Results, SweepAxes
 
 _MOST_RULES = 4  # beside each other
@@ -24,36 +23,29 @@ class Shown:
     """The rows of a table that a figure draws, and the words for those that it leaves out.
 
     Attributes:
+        name: of the figure.
         results: of the sweep.
+        tables: by kind, the rows with values of axes that are drawn.
         rows: those drawn, of the table that the figure declares.
-        axes: of the cells of the sweep.
-        metrics: of its experiment, by name.
         left_out: values of axes, rules and cases of this table that are not drawn; empty if all are.
+        lines: the picture, if it is one of lines.
         x: of lines, the column along which they go.
         panels: of lines, each with its rows, from left to right and from top to bottom.
     """
 
+    name: str
     results: Results
+    tables: Mapping[str, pd.DataFrame]
     rows: pd.DataFrame
-    axes: SweepAxes
-    metrics: Mapping[str, Metric]
     left_out: str
+    lines: Lines | None = None
     x: str = ""
     panels: Sequence[tuple[Panel, pd.DataFrame]] = ()
-
-    def side_table(self, kind: str) -> pd.DataFrame:
-        """The rows of another table of the sweep with values of axes that are drawn; without such a
-        table, none.
-        """
-        table = self.results.get(kind, pd.DataFrame())
-        for axis in self.axes.among(table):
-            table = table[table[axis].isin(self.rows[axis])]
-        return table
 
 
 def shown(figure: Figure, results: Results) -> Shown:
     """The rows of the results of a sweep that a declared figure shows."""
-    lines = figure.lines
+    lines, axes = figure.lines, results.axes
     kind = lines.table if lines else MEASURED
     table = results.get(kind, pd.DataFrame()).reset_index(drop=True)
     if _TRIAL in table:
@@ -62,7 +54,6 @@ def shown(figure: Figure, results: Results) -> Shown:
     if figure.rules:
         is_meant = table["scaling"].isin(figure.rules)
         rows = table[is_meant] if {*figure.rules} <= {*table["scaling"]} else table
-    axes = results.axes
     x, panels = "", []
     if lines:
         x = lines.x or [*axes.varied(rows, lines.by), "scaling"][0]
@@ -71,8 +62,16 @@ def shown(figure: Figure, results: Results) -> Shown:
         rows = rows[rows.index.isin(drawn)]
     elif figure.along:
         rows = _of_cases(figure, rows, axes)
+    tables = {name: _beside(rows, other, axes) for name, other in results.items()} | {kind: rows}
     left_out = _left_out(table, rows, axes)
-    return Shown(results, rows, axes, results.metrics, left_out, x, panels)
+    return Shown(figure.name, results, tables, rows, left_out, lines, x, panels)
+
+
+def _beside(rows: pd.DataFrame, table: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
+    """The rows of another table with values of axes that are drawn."""
+    for axis in axes.among(table):
+        table = table[table[axis].isin(rows[axis])]
+    return table
 
 
 def _of_cases(figure: Figure, rows: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:

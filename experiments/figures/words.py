@@ -93,9 +93,9 @@ def spoken(name: str) -> str:
     return re.sub(r"(?<=[a-z]{2})_(?=[a-z])", " ", name)
 
 
-def is_number(table: pd.DataFrame, x: str) -> bool:
-    """True if an axis has an order and distances."""
-    return table[x].dtype.kind in "iuf"
+def is_number(values: pd.Series) -> bool:
+    """True if the values of an axis have an order and distances."""
+    return values.dtype.kind in "iuf"
 
 
 def short(value: object) -> str:

@@ -4,7 +4,7 @@ A new figure is a new entry in `FIGURES` of the `figures` of its experiment. The
 of a sweep that names none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from experiments.kinds import parts
@@ -25,3 +25,8 @@ def figures_of(experiment: str) -> tuple[str, ...]:
 def default_figures(experiment: str) -> tuple[str, ...]:
     """The figures of a sweep of an experiment that names none."""
     return figures_of(experiment)[:1]
+
+
+def metrics_of(figures: Iterable[str]) -> list[str]:
+    """The columns that figures show, each once."""
+    return list(dict.fromkeys(metric for name in figures for metric in FIGURES[name].metrics))

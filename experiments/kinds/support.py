@@ -98,7 +98,7 @@ def knows(kind: str, column: str) -> Callable[[Tables], bool]:
 
 def has_few(metric: str) -> Callable[[Tables], bool]:
     """A condition of tables: some values of a metric rest on too few draws."""
-    return lambda tables: bool(is_few(tables[MEASURED], metric).any())
+    return lambda tables: bool(is_few(tables[MEASURED][FEW_DRAWS], metric).any())
 
 
 def at_least(number: float, digits: int) -> float:
@@ -116,9 +116,9 @@ def at_most(number: float, digits: int) -> float:
     return -at_least(-number, digits)
 
 
-def is_few(table: "pd.DataFrame", metric: str) -> "pd.Series[bool]":
+def is_few(few_draws: "pd.Series[str]", metric: str) -> "pd.Series[bool]":
     """True for each row in which a metric has too few draws for a reliable interval."""
-    return table[FEW_DRAWS].str.split().map(lambda metrics: metric in metrics)
+    return few_draws.str.split().map(lambda metrics: metric in metrics)
 
 
 def significant(value: float, digits: int = 6) -> float:

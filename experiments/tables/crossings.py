@@ -91,7 +91,7 @@ def _ratio(
     if exact in unscaled:
         found["ratio_exact"] = factor * unscaled[exact] / scaled[exact]
     for name, rows in ((UNSCALED, unscaled), (SCALED, scaled)):
-        found.loc[is_few(rows, metric), FEW_DRAWS] += f" {name}"
+        found.loc[is_few(rows[FEW_DRAWS], metric), FEW_DRAWS] += f" {name}"
     found[FEW_DRAWS] = found[FEW_DRAWS].str.strip()
     # A norm too small for a double is 0 and has no ratio.
     known = (unscaled[metric] > 0) & (scaled[low] > 0) & np.isfinite(found["ratio_high"])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.kinds.figures import FIGURES, figures_of
+from experiments.kinds.figures import figures_of, metrics_of
 from experiments.measuring.columns import Column, names
 from experiments.measuring.experiment import AnyExperiment
 from experiments.measuring.intervals import Limits, mean_interval
@@ -97,9 +97,7 @@ def shown_metrics(sweep: "Sweep") -> list[str]:
     `_CARD`.
     """
     default, *others = figures_of(sweep.experiment.name)
-    figures = default, *sweep.figures, *others
-    of_figures = [metric for name in figures for metric in FIGURES[name].metrics]
-    return list(dict.fromkeys([*of_figures, *_CARD]))
+    return list(dict.fromkeys([*metrics_of([default, *sweep.figures, *others]), *_CARD]))
 
 
 def _means(experiment: AnyExperiment) -> list[Metric]:

@@ -48,9 +48,13 @@ class Study(Mapping[str, "Results"]):
     def __len__(self) -> int:
         return len(self._read[0])
 
+    @property
+    def unsound(self) -> "dict[str, TableError]":
+        """The reason why the tables of a sweep are not sound, for each such sweep."""
+        return self._read[1]
+
     def require(self, name: str) -> "Results":
         """The results of a sweep; `TableError` if its tables are not sound."""
-        sound, unsound = self._read
-        if name in unsound:
-            raise unsound[name]
-        return sound[name]
+        if name in self.unsound:
+            raise self.unsound[name]
+        return self[name]

@@ -67,7 +67,7 @@ def _compared(rows: pd.DataFrame, metric: Metric, exact: Exact) -> pd.DataFrame:
     heavy = [name for name, law in LAWS.items() if law.moments[1] > _HEAVIEST]
     is_heavy = rows.get("inputs", pd.Series("", rows.index)).isin(heavy)
     has_draws = np.minimum(*draws) >= max(MIN_TESTED_DRAWS, metric.min_draws)
-    is_tested = has_draws & ~is_few(rows, metric.name) & ~is_heavy
+    is_tested = has_draws & ~is_few(rows[FEW_DRAWS], metric.name) & ~is_heavy
     if metric.kind == "quantile":
         is_tested &= expected > np.log(LEAST_MEDIAN)
     p_values = np.where(is_tested, 2 * special.stdtr(rows["trials"] - 1, -z.abs()), np.nan)

@@ -153,7 +153,7 @@ def assert_true(drawing: Drawing, texts: set[str], caption: str, drawn: Shown) -
     """Each value of an axis in the caption is in the drawing: on an axis or in a text; of a range,
     both ends. An unusual value of one axis may stand without the usual ones of others.
     """
-    axes = drawn.axes
+    axes = drawn.results.axes
     assert caption.endswith(".")
     assert not re.search(r"\bnan\b|\binf\b|\{|  ", caption), caption
     lines = [line for ax in drawing.axes for line in ax.lines]
@@ -209,7 +209,7 @@ def test_every_small_grid_has_its_figures_and_its_page(tmp_path, name):
             drawn = shown(figure, study[sweep.name])
             # Layout and formulas take most of the time.
             with mpl.rc_context({"text.parse_math": False}):
-                drawing, caption = draw(figure, drawn), plain_caption(figure, drawn)
+                drawing, caption = draw(drawn), plain_caption(figure, drawn)
                 texts = {" ".join(text.get_text().split()) for text in drawing.findobj(Text)}
                 drawing.set_layout_engine("none")
                 drawing.draw_without_rendering()

@@ -12,8 +12,8 @@ from matplotlib.colors import to_hex
 
 from experiments.config.loader import load_config
 from experiments.figures import curves
+from experiments.figures.axes import scale_x
 from experiments.figures.captions import HOLLOW, plain_caption
-from experiments.figures.lines import scale_x
 from experiments.figures.rendering import draw
 from experiments.figures.shown import Shown, shown
 from experiments.figures.style import Drawing, colours_of, panels
@@ -160,7 +160,7 @@ def drawn(made):
 
     def of(name: str) -> tuple[Shown, Drawing]:
         what = shown(FIGURES[name], made(name))
-        return what, draw(FIGURES[name], what)
+        return what, draw(what)
 
     return of
 
@@ -291,7 +291,7 @@ def test_lines_are_the_rows_shown(name, drawn):
         found = sorted(map(tuple, found[~np.isnan(found[:, 1])]))
         np.testing.assert_allclose(found, points, rtol=1e-9)
         joined = {"hollow": set(), "exact": set()}
-        if is_number(what.rows, what.x):  # lines go through points where no exact value is known
+        if is_number(what.rows[what.x]):  # lines go through points where no exact value is known
             joined["exact"] = {rounded(at, y) for at, y, *_ in points}
         seen = [others_of(ax) for ax in axes]
         for kind, expected in others.items():
@@ -349,7 +349,7 @@ def test_without_exact_values_there_is_no_stroke(made):
     for exact in (math.nan, 2.0):
         table = rows.assign(entropy_exact=exact, max_weight_exact=0.5)
         what = shown(figure, Results(results.sweep, {"measured": table}))
-        strokes = [bool(others_of(ax)["exact"]) for ax in draw(figure, what).axes]
+        strokes = [bool(others_of(ax)["exact"]) for ax in draw(what).axes]
         assert strokes == [exact == 2, True]
         assert ("elsewhere they join" in plain_caption(figure, what)) == (exact != 2)
 
@@ -362,7 +362,7 @@ def test_a_bound_gives_way_to_values_beyond_it(name, kind, column, shift, made):
     results = made(name)
     results[kind][column] += shift
     what = shown(FIGURES[name], results)
-    drawing = draw(FIGURES[name], what)
+    drawing = draw(what)
     low, high = drawing.axes[0].get_ylim()
     _, rows = what.panels[0]
     assert low < rows[column].min() < rows[column].max() < high
@@ -378,7 +378,7 @@ def test_a_rule_keeps_its_colour_beside_others():
 
 def test_few_sizes_have_a_logarithmic_axis_with_ticks_at_them():
     _, [ax] = panels(1, 1, (6, 4))
-    scale_x(ax, pd.DataFrame({"d_k": [64, 16, 32]}), "d_k")
+    scale_x(ax, pd.Series([64, 16, 32], name="d_k"))
     assert (ax.get_xscale(), [*ax.get_xticks()]) == ("log", [16, 32, 64])
 
 

@@ -2,16 +2,19 @@
 asked for.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from experiments.config.paths import drawn_texts, figure_path
-from experiments.figures.captions import plain_caption
-from experiments.figures.rendering import draw, render_figure
+from experiments.figures.captions import plain_caption, words_of
+from experiments.figures.draw import figure_products
+from experiments.figures.rendering import draw
 from experiments.figures.shown import shown
+from experiments.kinds.declarations import Finding
 from experiments.kinds.figures import FIGURES
 from experiments.kinds.support import significant
-from experiments.running.files import write_files
 from experiments.tables.stored import read_sweep
 from tests.command_line import SMALL
 from tests.shipped import STUDY
@@ -20,7 +23,7 @@ from tests.shipped import STUDY
 def test_a_panel_marks_where_its_unscaled_line_falls_through_the_scaled_one():
     """By straight lines between the points of the picture, which the curve of the table bends."""
     figure = FIGURES["metrics"]
-    ax = draw(figure, shown(figure, STUDY["dimension"])).axes[3]
+    ax = draw(shown(figure, STUDY["dimension"])).axes[3]
     lines = {bars.get_label(): np.log(bars[0].get_xydata()) for bars in ax.containers}
     gap = lines["unscaled"] - lines["d_k^1/2"]
     straight = np.exp(np.interp(0, -gap[-2:, 1], lines["unscaled"][-2:, 0]))
@@ -32,26 +35,32 @@ def test_a_panel_marks_where_its_unscaled_line_falls_through_the_scaled_one():
     )
 
 
-def test_files_have_title_and_caption_and_come_out_byte_identical(drawn, tmp_path):
+def test_files_have_title_and_caption_and_come_out_byte_identical(drawn):
     config, folder = drawn
     sweeps = {sweep.name: sweep for sweep in config.sweeps}
     for where, name, axes in (("scaling", "variance", "d_k"), ("map", "map", "d_k and n_keys")):
         drawing = figure_path(folder, where, name, ".png")
-        again = render_figure(FIGURES[name], read_sweep(folder, sweeps[where]))
-        write_files(tmp_path / name, again)
-        assert (tmp_path / f"{name}.png").read_bytes() == drawing.read_bytes()
+        products = figure_products(folder, [read_sweep(folder, sweeps[where])])
+        (again,) = [product for product in products if product.files[0] == drawing]
+        assert again.make() == [path.read_bytes() for path in again.files]
         title, caption = drawn_texts(drawing)
         assert title.lower() == f"sweep {where} over {axes}: {FIGURES[name].shows.lower()}"
         assert f"Sweep {where}: d_k = " in caption
         assert all(text.encode() in drawing.read_bytes() for text in (title, caption))
 
 
-def test_a_finding_comes_before_the_plain_caption(tmp_path):
-    figure, tables = FIGURES["variance"], STUDY["dimension"]
-    finding = ("It rises", "It rises from 1 to 2.")
-    write_files(tmp_path / "variance", render_figure(figure, tables, finding=finding))
-    caption = f"It rises from 1 to 2. {plain_caption(figure, shown(figure, tables))}"
-    assert drawn_texts(tmp_path / "variance.png") == ("It rises", caption)
+def test_a_finding_comes_before_the_plain_caption():
+    finding = Finding(
+        sweep="dimension",
+        title="It rises",
+        sentence="It rises from {d_k.least} to {to:.1f}.",
+        numbers=lambda _: {"to": -2},
+        needs={"d_k": (), "scaling": ()},
+    )
+    figure = replace(FIGURES["variance"], finding=finding)
+    what = shown(figure, STUDY["dimension"])
+    caption = f"It rises from 4 to −2.0. {plain_caption(figure, what)}"
+    assert words_of(figure, what) == ("It rises", caption, True, "")
 
 
 ONE = f"{SMALL}    figures: variance\n"

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from experiments.config.sweep import Sweep
-from experiments.figures.captions import finding_of, lost_findings
+from experiments.figures.captions import Words, words_of
+from experiments.figures.shown import shown
 from experiments.kinds.figures import FIGURES
 from experiments.tables.results import Results
 from experiments.tables.stored import read_sweep
@@ -42,6 +43,16 @@ def tables_of(drawing: str) -> Results:
     return read_sweep(RESULTS, SWEEPS[sweep])
 
 
+def told(figure: str, results: Results) -> Words:
+    """Title and caption of a figure, with its finding or without."""
+    return words_of(FIGURES[figure], shown(FIGURES[figure], results))
+
+
+def lost(results: Results) -> list[str]:
+    """The figures that have lost their finding, with the reason."""
+    return [*filter(None, (told(figure, results).lost for figure in results.sweep.figures))]
+
+
 def swapped(table: pd.DataFrame, axis: str) -> pd.DataFrame:
     """A table with the values of an axis in reverse order."""
     if axis not in table:
@@ -59,8 +70,10 @@ def noisy(table: pd.DataFrame) -> pd.DataFrame:
 
 @pytest.mark.parametrize("drawing", FINDINGS)
 def test_the_shipped_tables_support_title_and_sentence(drawing):
-    title, sentence = finding_of(drawing.partition("/")[2], tables_of(drawing))
+    title, caption, is_found, _ = told(drawing.partition("/")[2], tables_of(drawing))
+    assert is_found
     assert len(title.split()) <= 12
+    sentence, *_ = caption.partition(" Sweep ")
     assert sentence.endswith(".")
     # Pages show what precedes the first full stop.
     assert "r.m.s. " not in sentence
@@ -112,7 +125,7 @@ def edited(name: str, **values: tuple) -> Sweep:
     ],
 )
 def test_a_finding_is_lost_without_the_values_that_it_speaks_of(sweep, reason):
-    found = [*lost_findings(Results(sweep, tables_of(f"{sweep.name}/")))]
+    found = lost(Results(sweep, tables_of(f"{sweep.name}/")))
     figures = sweep.figures if reason else ()
     assert found == [f"{sweep.name}/{figure} ({reason})" for figure in figures]
 
@@ -121,12 +134,12 @@ def test_a_finding_is_lost_without_the_values_that_it_speaks_of(sweep, reason):
 def test_a_finding_is_about_the_shipped_sweep_of_its_name_alone(other):
     whole = tables_of("dimension/saturation")
     mine = Results(replace(whole.sweep, **other), whole)
-    assert not finding_of("saturation", mine)
-    assert not [*lost_findings(mine)]
+    assert not told("saturation", mine).is_found
+    assert not lost(mine)
 
 
 def test_a_finding_is_lost_if_its_tables_do_not_support_it():
     tables = tables_of("length/length")
     reverse = {kind: swapped(table, "n_keys") for kind, table in tables.items()}
-    found = [*lost_findings(Results(tables.sweep, reverse))]
+    found = lost(Results(tables.sweep, reverse))
     assert found == ["length/length (its tables do not support it)"]

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from experiments.figures.lines import plain_numbers, plot_exact, spans_widely
+from experiments.figures.axes import plain_numbers, spans_widely
+from experiments.figures.lines import plot_exact
 from experiments.figures.maps import ink_on
 from experiments.figures.rendering import render
 from experiments.figures.style import (

@@ -1,41 +1,42 @@
 """The answers on the first screen, with their numbers from the tables of the sweeps behind them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import pandas as pd
 
-from experiments.figures.captions import finding_numbers
 from experiments.kinds.figures import FIGURES
-from experiments.kinds.support import rows_of, significant, widest
+from experiments.kinds.support import rows_of, significant
+from experiments.publication.pages.pictures import Picture
 from experiments.tables.crossings import EQUAL
 from experiments.tables.results import Results
 from sdpa.scaling import SCALED, UNSCALED
 
 
-def answers(found: Mapping[str, Results]) -> dict[str, dict[str, float]]:
-    """The numbers of each answer by name; only of those that the tables support.
+def answers(
+    found: Mapping[str, Results], drawn: Mapping[str, Sequence[Picture]]
+) -> dict[str, dict[str, float]]:
+    """The numbers of each answer by name; only of those whose figure, as drawn, has the title of its
+    finding, because the tables support it.
 
     Exact are means of the sweep `dimension` at its largest d_k, and the d_k of `crossing` at
     which the medians of |dL/dq| are equal. The growth through a network is measured.
     """
-    behind = {name: _supporting(figure, found) for name, (figure, _) in ANSWERS.items()}
-    return {name: ANSWERS[name][1](results) for name, results in behind.items() if results}
-
-
-def _supporting(figure: str, found: Mapping[str, Results]) -> Results | None:
-    """The results that the finding of a figure is about; None unless they support it.
-
-    So is the answer of an experiment whose folder is gone.
-    """
-    finding = FIGURES[figure].finding if figure in FIGURES else None
-    results = found.get(finding.sweep) if finding else None
-    return results if results and finding_numbers(figure, results) is not None else None
+    known = {}
+    for name, (figure, numbers) in ANSWERS.items():
+        # None if the folder of its experiment is gone
+        finding = FIGURES[figure].finding if figure in FIGURES else None
+        if finding and finding.sweep in found:
+            titles = [picture.title for picture in drawn[finding.sweep]]
+            if finding.title in titles:
+                known[name] = numbers(found[finding.sweep])
+    return known
 
 
 def _exact(metric: str, results: Results) -> dict[str, float]:
     """The exact means of a metric under both rules at the largest d_k of a sweep."""
-    return _both(widest(results.measured), f"{metric}_exact", "d_k", "n_keys")
+    widest = rows_of(results, d_k=results.measured["d_k"].max())
+    return _both(widest, f"{metric}_exact", "d_k", "n_keys")
 
 
 def _both(rows: pd.DataFrame, column: str, *sizes: str) -> dict[str, float]:
@@ -63,14 +64,17 @@ def _network(results: Results) -> dict[str, float]:
 
 def _training(results: Results) -> dict[str, float]:
     """Losses of a decoder at the best rates, from q and k of variance 1 and from small weights."""
-    losses = finding_numbers("losses", results) or {}
-    sizes = {name: results.measured[name].iloc[0] for name in ("d_k", "steps", "width")}
-    return {
-        **sizes,
-        "unscaled": losses["plain"],
-        "scaled": losses["root"],
-        "apart_if_small": round(losses["small"], 2),
-    }
+    unit, small = (
+        _both(
+            rows_of(results, "bands", initial=start, initial_divisor=UNSCALED),
+            "final_loss",
+            "d_k",
+            "steps",
+            "width",
+        )
+        for start in ("unit", "small")
+    )
+    return unit | {"apart_if_small": round(small["unscaled"] - small["scaled"], 2)}
 
 
 # Each with the figure whose finding it is.

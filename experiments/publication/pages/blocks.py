@@ -12,8 +12,7 @@ from pathlib import Path
 from experiments.config.errors import Problem, TableError
 from experiments.config.loader import load_config
 from experiments.config.paths import EXAMPLE_FOLDER, FULL, FULL_CONFIG, STORED_CONFIG, drawn_texts
-from experiments.kinds import experiment_names
-from experiments.kinds.figures import FIGURES, default_figures, figures_of
+from experiments.kinds.figures import FIGURES, default_figures
 from experiments.publication.examples.examples import EXAMPLES
 from experiments.publication.examples.walk import spelled
 from experiments.publication.models.model_heads import QUANTITIES
@@ -24,7 +23,9 @@ from experiments.publication.pages.diagnosis import (
     printed_diagnosis,
     printed_heads,
 )
-from experiments.publication.pages.parts import Source, code, formulas, markdown, pictures
+from experiments.publication.pages.markup import code, formulas, markdown
+from experiments.publication.pages.numbers import Source
+from experiments.publication.pages.pictures import pictures
 from experiments.tables.study import Study
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
@@ -111,14 +112,8 @@ def _model_columns(_: Source) -> str:
 def _figures(_: Source) -> str:
     """Every possible figure of a sweep; a sweep that names none gets the default one."""
     rows = [
-        (
-            code(experiment),
-            code(name),
-            FIGURES[name].shows,
-            "yes" * (name in default_figures(experiment)),
-        )
-        for experiment in experiment_names()
-        for name in figures_of(experiment)
+        (code(figure.of), code(name), figure.shows, "yes" * (name in default_figures(figure.of)))
+        for name, figure in FIGURES.items()
     ]
     return markdown(["sweeps of", "figure", "shows", "by default"], rows)
 

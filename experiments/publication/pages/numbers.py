@@ -1,6 +1,9 @@
 """Tables of numbers in generated Markdown, from the tables of sweeps."""
 
+import os
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -8,8 +11,9 @@ import pandas as pd
 from experiments.config.paths import sidecar_path
 from experiments.figures.words import short
 from experiments.measuring.experiment import MEASURED
-from experiments.publication.pages.parts import Source, code, digits, formulas, markdown
+from experiments.publication.pages.markup import code, digits, formulas, markdown
 from experiments.publication.pages.statements import counts, read_statements
+from experiments.tables.study import Study
 
 _USUAL = 64  # d_k
 _METRICS = {
@@ -19,6 +23,19 @@ _METRICS = {
     "query_gradient_norm_median_exact": "gradient to the median query, |dL/dq|",
     "query_gradient_norm_exact": "gradient to a query, root mean square",
 }
+
+
+@dataclass(frozen=True)
+class Source:
+    """The shipped results, those of config.full.yaml, and the folder of a page, where links start."""
+
+    study: Study
+    full: Study
+    page: Path
+
+    def link(self, path: Path) -> str:
+        """The path of a file from the page."""
+        return os.path.relpath(path, self.page)
 
 
 def dimension(source: Source) -> str:

@@ -8,7 +8,8 @@ import pandas as pd
 
 from experiments.config.loader import load_config
 from experiments.config.paths import FULL, FULL_CONFIG, figure_path
-from experiments.figures.lines import legend, plot_measured, reach
+from experiments.figures.axes import legend
+from experiments.figures.lines import plot_measured, reach
 from experiments.figures.rendering import render
 from experiments.figures.style import INK, UNORDERED_COLOURS, Drawing, panels
 from experiments.figures.words import values_of

@@ -1,6 +1,8 @@
 """The record of published statements, statements.csv, which people edit, and its counts."""
 
+from collections.abc import Hashable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -37,6 +39,23 @@ def read_statements(results: Path) -> pd.DataFrame:
     """The table as text, because some fields have several numbers; no rows without a table."""
     path = table_path(results)
     return pd.read_csv(path, keep_default_na=False, dtype=str) if path.exists() else pd.DataFrame()
+
+
+def grouped(results: Path) -> list[tuple[str, list[dict[Hashable, Any]]]]:
+    """The published statements by severity and verdict, the gravest first; none without a table.
+
+    Each group has a title and its rows as text.
+    """
+    table = read_statements(results)
+    if table.empty:
+        return []
+    severity = pd.Categorical(table["severity"], [*SEVERITIES, ""])
+    verdict = pd.Categorical(table["verdict"], [*VERDICTS])
+    groups = table.groupby([severity, verdict], observed=True)
+    return [
+        (f"{VERDICTS[found]}{SEVERITIES.get(kind, '')}", rows.to_dict("records"))
+        for (kind, found), rows in groups
+    ]
 
 
 def counts(statements: pd.DataFrame) -> pd.DataFrame:

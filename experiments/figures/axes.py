@@ -1,0 +1,141 @@
+"""The axes of a panel: scales, ticks and their numbers; and the legend of a figure."""
+
+import math
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.ticker import (
+    LogLocator,
+    MaxNLocator,
+    NullLocator,
+    StrMethodFormatter,
+)
+
+from experiments.figures.style import INK
+from experiments.figures.words import is_number, latex, spoken
+from experiments.measuring.experiment import Floats
+
+LETTERS_PER_INCH = 12  # of ticks and titles, with a space between them
+_EXPONENTS = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
+_LOG_FROM = 8  # a positive quantity with a range above this factor gets a logarithmic axis
+_FEW_DECADES = 300
+_LEGEND_POINTS = 8.5
+_LEGEND_LETTERS = 110  # of one point in an inch
+_LEGEND_LINE = 0.027  # its height in inches per point
+
+
+def scale_x(ax: Axes, values: pd.Series) -> None:
+    """The scale of x, with ticks at its values; the name of the series is that of the axis."""
+    if values.name == "exponent":
+        _mark_exponents(ax, values)
+    elif not is_number(values):
+        _name_categories(ax, values)
+    elif values.name == "layer":
+        ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))
+    else:
+        _tick_numbers(ax, values)
+
+
+def _mark_exponents(ax: Axes, exponents: pd.Series) -> None:
+    """Ticks and dotted lines at the exponents that rules have names for."""
+    if exponents.between(0, 1).all():
+        ax.set_xticks([*_EXPONENTS], _EXPONENTS.values())
+    for exponent in (1 / 3, 1 / 2, 2 / 3):
+        ax.axvline(exponent, color=INK, linestyle=":", linewidth=0.8, zorder=0)
+    is_last = ax.get_subplotspec().is_last_row()
+    ax.set_xlabel("exponent p of the divisor d_k^p" if is_last else "")
+
+
+def _name_categories(ax: Axes, values: pd.Series) -> None:
+    """Ticks with names aslant, in the last row of panels alone."""
+    names = values.unique()
+    ax.set_xticks(range(len(names)), [latex(spoken(name)) for name in names])
+    for label in ax.get_xticklabels():
+        label.set(rotation=35, ha="right", rotation_mode="anchor")
+    ax.set_xlim(-0.5, len(names) - 0.5)
+    is_last = ax.get_subplotspec().is_last_row()
+    ax.tick_params(axis="x", labelbottom=is_last)
+    name = "divisor" if values.name == "scaling" else ax.get_xlabel()
+    ax.set_xlabel(name if is_last else "")
+
+
+def _tick_numbers(ax: Axes, numbers: pd.Series) -> None:
+    """Ticks at numbers; a logarithmic axis for sizes, which are whole numbers, for learning rates,
+    and if the range is wide.
+
+    Ticks that would touch their left neighbour are left out.
+    """
+    values = np.sort(numbers.unique())
+    places = values
+    is_size = values.dtype.kind in "iu" and values[0] > 0
+    if is_size or numbers.name == "learning_rate" or spans_widely(values):
+        ax.set_xscale("log", base=2)
+        places = np.log2(values)
+    texts = np.array([f"{value:g}" for value in values])
+    letters = ax.get_window_extent().width / ax.figure.dpi * LETTERS_PER_INCH
+    longest = max(map(len, texts))
+    most = max(3, letters / (1 + longest))
+    nearest = (places[-1] - places[0]) / most
+    shown = [0]
+    for i, place in enumerate(places):
+        if place - places[shown[-1]] > nearest:
+            shown.append(i)
+    ax.set_xticks(values[shown], texts[shown])
+    ax.xaxis.set_minor_locator(NullLocator())
+
+
+def scale_y(ax: Axes, values: Floats, *, may_be_log: bool = True) -> None:
+    """A y axis for some values, logarithmic if it may be and they are positive with a wide range."""
+    if may_be_log and spans_widely(values):
+        ax.set_yscale("log")
+        plain_numbers(ax.yaxis)
+    else:
+        ax.ticklabel_format(axis="y", useOffset=False)
+
+
+def plain_numbers(axis: Axis) -> None:
+    """Plain numbers, such as 0.5, beside the ticks of a logarithmic axis, unless it spans many
+    decades.
+    """
+    axis.set_minor_locator(NullLocator())  # a fifth of the time of a drawing
+    low, high = axis.get_view_interval()
+    if high < _FEW_DECADES * low:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+
+
+def spans_widely(values: Floats) -> bool:
+    """True if the values are positive and span more than a factor of 8.
+
+    >>> spans_widely(np.array([1, 9])), spans_widely(np.array([0, 9])), spans_widely(np.array([1, 8]))
+    (True, False, False)
+    """
+    known = values[~np.isnan(values)]
+    return bool(known.size and known.min() > 0 and known.max() / known.min() > _LOG_FROM)
+
+
+def legend(ax: Axes, title: str = "") -> None:
+    """A legend for the labelled lines above all axes of a figure, which grows."""
+    figure = ax.figure
+    lines = {bars.get_label(): bars for each in figure.axes for bars in each.containers}
+    letters = figure.get_figwidth() * _LEGEND_LETTERS / _LEGEND_POINTS
+    longest = max(map(len, lines))
+    columns = max(1, int(letters / (longest + 8)))
+    rows = math.ceil(len(lines) / columns)
+    # full columns, because a legend fills one column after the other
+    columns = math.ceil(len(lines) / rows)
+    height = _LEGEND_LINE * _LEGEND_POINTS * (rows + bool(title))
+    figure.set_figheight(figure.get_figheight() + height)
+    figure.legend(
+        lines.values(),
+        lines,
+        title=title,
+        loc="outside upper left",
+        ncols=columns,
+        borderpad=0.3,
+        fontsize=_LEGEND_POINTS,
+        title_fontsize=_LEGEND_POINTS,
+        alignment="left",
+    )

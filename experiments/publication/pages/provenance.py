@@ -1,0 +1,60 @@
+"""The origin of results: the state of every sweep, versions, and the verdict of `check`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from experiments.config.errors import counted
+from experiments.config.paths import sidecar_path
+from experiments.tables.analyse import agreement
+from experiments.tables.stored import read_sidecar
+from experiments.tables.study import Study
+from experiments.tables.verdicts import Agreement
+
+_PROVENANCE = ("sweep", "experiment", "trials", "table", "check", "measured at")
+_SHOWN_DIGITS = 12  # of a commit
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """The origin of results.
+
+    Attributes:
+        versions: of the libraries that made the tables.
+        sweeps: rows of a table, a row per sweep of the config.
+        missing: the sweeps without a sound table.
+        check: the comparison of all sweeps with theory.
+    """
+
+    versions: Mapping[str, str]
+    sweeps: Sequence[Mapping[str, str]]
+    missing: Sequence[str]
+    check: Agreement
+
+
+def provenance(study: Study) -> Provenance:
+    """Seed, versions, the state of every sweep, and the verdict of `check` on the sound tables."""
+    versions: dict[str, str] = {}
+    rows = []
+    for sweep in study.config.sweeps:
+        row = dict.fromkeys(_PROVENANCE, "–")
+        row |= {"sweep": sweep.name, "experiment": sweep.experiment.name}
+        rows.append(row)
+        if sweep.name in study.unsound:
+            row["table"] = f"missing: {study.unsound[sweep.name]}"
+            continue
+        made = read_sidecar(sidecar_path(study.folder, sweep.name))
+        versions |= made["versions"]
+        results = study[sweep.name]
+        table = results.measured
+        trials = table.get("trials", pd.Series(sweep.trials))
+        ends = dict.fromkeys((trials.min(), trials.max()))
+        row["trials"] = " to ".join(f"{n:,}" for n in ends)
+        cells = counted(len(sweep.cells), "cell")
+        state = f"complete: {counted(len(table), 'row')} for {cells}"
+        row["table"] = "; ".join([state, *made.get("failed", [])])
+        row["check"] = agreement([results]).verdict() or "–"
+        if at := made.get("measured_at"):
+            row["measured at"] = at["commit"][:_SHOWN_DIGITS] + ("" if at["clean"] else ", changed")
+    return Provenance(versions, rows, [*study.unsound], agreement(study.values()))
