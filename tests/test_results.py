@@ -119,7 +119,7 @@ def test_the_shipped_page_is_that_of_the_shipped_results():
     for path in (path for paths in drawn.values() for path in paths):
         caption = as_shown(drawn_texts(path)[1])
         assert caption in plain, path
-    _, rows = few_rows(TABLES["dimension"].measured, TABLES["dimension"].axes, ["max_weight"])
+    _, rows = few_rows(TABLES["dimension"], ["max_weight"])
     assert all(f"{row[-1].text}exact {row[-1].exact}" in plain for row in rows)
     made = provenance(Study(CONFIG, RESULTS))
     for value in (

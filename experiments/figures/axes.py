@@ -27,11 +27,19 @@ _LEGEND_LINE = 0.027  # its height in inches per point
 
 
 def scale_x(ax: Axes, values: pd.Series) -> None:
-    """The scale of x, with ticks at its values; the name of the series is that of the axis."""
+    """The scale of x, with ticks at its values; the name of the series is that of the axis.
+
+    The last row of panels alone has names of exponents and categories.
+    """
+    is_last = ax.get_subplotspec().is_last_row()
     if values.name == "exponent":
         _mark_exponents(ax, values)
+        ax.set_xlabel("exponent p of the divisor d_k^p" if is_last else "")
     elif not is_number(values):
         _name_categories(ax, values)
+        ax.tick_params(axis="x", labelbottom=is_last)
+        name = "divisor" if values.name == "scaling" else ax.get_xlabel()
+        ax.set_xlabel(name if is_last else "")
     elif values.name == "layer":
         ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))
     else:
@@ -44,21 +52,15 @@ def _mark_exponents(ax: Axes, exponents: pd.Series) -> None:
         ax.set_xticks([*_EXPONENTS], _EXPONENTS.values())
     for exponent in (1 / 3, 1 / 2, 2 / 3):
         ax.axvline(exponent, color=INK, linestyle=":", linewidth=0.8, zorder=0)
-    is_last = ax.get_subplotspec().is_last_row()
-    ax.set_xlabel("exponent p of the divisor d_k^p" if is_last else "")
 
 
 def _name_categories(ax: Axes, values: pd.Series) -> None:
-    """Ticks with names aslant, in the last row of panels alone."""
+    """Ticks with names aslant."""
     names = values.unique()
     ax.set_xticks(range(len(names)), [latex(spoken(name)) for name in names])
     for label in ax.get_xticklabels():
         label.set(rotation=35, ha="right", rotation_mode="anchor")
     ax.set_xlim(-0.5, len(names) - 0.5)
-    is_last = ax.get_subplotspec().is_last_row()
-    ax.tick_params(axis="x", labelbottom=is_last)
-    name = "divisor" if values.name == "scaling" else ax.get_xlabel()
-    ax.set_xlabel(name if is_last else "")
 
 
 def _tick_numbers(ax: Axes, numbers: pd.Series) -> None:

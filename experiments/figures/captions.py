@@ -7,6 +7,7 @@ the rows shown, those left out, and how to read the figure.
 """
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import pandas as pd
@@ -21,17 +22,8 @@ from experiments.measuring.metric import FEW_DRAWS
 from experiments.tables.results import Results, SweepAxes
 
 _ROWS = "n_queries"  # of a draw; their number changes errors, and no expectation
-_LINES = "Lines: exact values."
 _FEW_AXES = 4  # that a title names
-_JOINING = "Lines: exact values where these are known; elsewhere they join the points."
 _UNKNOWN = pd.Series([math.nan])
-
-
-class Ends(NamedTuple):
-    """The smallest and the largest value of an axis."""
-
-    least: float
-    most: float
 
 
 class Words(NamedTuple):
@@ -60,7 +52,7 @@ def words_of(figure: Figure, what: Shown) -> Words:
         shows = figure.shows[0].lower() + figure.shows[1:]
         return Words(f"{plain_title(results)}: {shows}", caption, False, lost)
     table = results.measured[[*results.axes.usual]]
-    sizes = {name: Ends(values.min(), values.max()) for name, values in table.items()}
+    sizes = {name: values.agg(least="min", most="max") for name, values in table.items()}
     sentence = figure.finding.sentence.format(**sizes, **numbers).replace(" -", " −")
     return Words(figure.finding.title, f"{sentence} {caption}".strip(), True, "")
 
@@ -119,21 +111,30 @@ def plain_caption(figure: Figure, what: Shown) -> str:
     """The sizes, inputs and trials of the rows shown, what is left out, and the note of the figure,
     with the sentences of which its drawing has what they speak of.
     """
-    found = []
-    if len(what.rows):
-        found.append(f"Sweep {what.results.name}: {extent(what.rows, what.results.axes)}")
-    if what.left_out:
-        found.append(f"Not drawn: {what.left_out}.")
-    found += [figure.note, *(said for said, holds in figure.when.items() if holds(what.tables))]
-    if READING in figure.note:
-        parts = [(panel.metric, part) for panel, part in what.panels]
-        exact = pd.concat([part.get(f"{metric}_exact", _UNKNOWN) for metric, part in parts])
-        joins = exact.isna().any() and is_number(what.rows[what.x])
-        if exact.notna().any():
-            found.append(_JOINING if joins else _LINES)
-        if any(is_few(part[FEW_DRAWS], metric).any() for metric, part in parts):
-            found.append(HOLLOW)
+    results, rows = what.results, what.rows
+    found = [
+        f"Sweep {results.name}: {extent(rows, results.axes)}" if len(rows) else "",
+        f"Not drawn: {what.left_out}." if what.left_out else "",
+        figure.note,
+        *(said for said, holds in figure.when.items() if holds(what.tables)),
+        *(_readings(what) if READING in figure.note else ()),
+    ]
     return " ".join(filter(None, found))
+
+
+def _readings(what: Shown) -> Iterator[str]:
+    """Sentences on the exact values and on the hollow points of lines."""
+    of_panels = [part.get(f"{panel.metric}_exact", _UNKNOWN) for panel, part in what.panels]
+    exact = pd.concat(of_panels)
+    if exact.notna().any():
+        if not is_number(what.rows[what.x]):
+            yield "Strokes: exact values, where these are known."
+        elif exact.isna().any():
+            yield "Lines: exact values where these are known; elsewhere they join the points."
+        else:
+            yield "Lines: exact values."
+    if any(is_few(part[FEW_DRAWS], panel.metric).any() for panel, part in what.panels):
+        yield HOLLOW
 
 
 def extent(table: pd.DataFrame, axes: SweepAxes) -> str:

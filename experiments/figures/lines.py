@@ -143,8 +143,7 @@ def _draw_panel(ax: Axes, picture: Lines, panel: Panel, rows: pd.DataFrame, what
     lines, along = _lines_of(rows, picture, what)
     for line in lines:
         is_known = _plot_known(ax, line, x, metric)
-        is_joined = is_number(rows[x]) and not is_known
-        dashes = line.dashes if is_joined else ""
+        dashes = line.dashes if is_number(rows[x]) and not is_known else ""
         plot_measured(ax, line.rows, x, metric, linestyle=dashes, **line.look)
     if panel.equal:
         _mark_equal(ax, rows, panel, what)
@@ -264,8 +263,8 @@ def _name_panel(ax: Axes, picture: Lines, panel: Panel, rows: pd.DataFrame, what
     first, axes = rows.iloc[0], what.results.axes
     if picture.facet_by == CASES:
         varied = axes.varied(what.rows, *along_cases(picture))
-        case = values_of(first, _named(first, varied, axes))
-        case = case or ("defaults" if varied else "")
+        usual = "defaults" if varied else ""
+        case = values_of(first, _named(first, varied, axes)) or usual
         parts = [metric, case]
         if case and len(picture.panels) == 1:
             parts = [case]

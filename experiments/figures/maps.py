@@ -177,7 +177,7 @@ def phase(shown: Shown) -> Drawing:
     figure, places = panels(len(groups), columns, size, sharex=True, sharey=True)
     whole = pivoted(shown.rows, "entropy")
     entropy = shown.results.metrics["entropy"]
-    of_rows = row_cells(shown.results.cells)
+    of_rows = row_cells(shown.results.sweep.cells)
     for ax, cells in zip(places, groups, strict=True):
         per_highest = 1 / entropy.limits(cells).high
         measured = cells["entropy"] * per_highest

@@ -78,11 +78,6 @@ class Results(dict[str, pd.DataFrame]):
         return self.sweep.experiment
 
     @property
-    def cells(self) -> tuple[Cell, ...]:
-        """The cells of the sweep, in the order of the main table."""
-        return self.sweep.cells
-
-    @property
     def measured(self) -> pd.DataFrame:
         """The main table: a row per cell and rule."""
         return self[MEASURED]

@@ -299,7 +299,9 @@ def test_lines_are_the_rows_shown(name, drawn):
             assert told - joined[kind] == expected - joined[kind], (panel.metric, kind)
         is_hollow |= bool(others["hollow"])
     if READING in FIGURES[name].note:
-        assert (HOLLOW in plain_caption(FIGURES[name], what)) == is_hollow
+        caption = plain_caption(FIGURES[name], what)
+        assert (HOLLOW in caption) == is_hollow
+        assert ("Strokes: exact values" in caption) != is_number(what.rows[what.x])
 
 
 def test_a_title_says_which_panels_have_medians():

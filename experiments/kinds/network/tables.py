@@ -61,7 +61,7 @@ def with_law(results: Results) -> pd.DataFrame:
     """The table of layers with the law of each value."""
     found = [
         layer
-        for cell in results.cells
+        for cell in results.sweep.cells
         if isinstance(cell, Cell)
         for divisor in cell.divisors()
         for layer in law_of(cell, divisor)

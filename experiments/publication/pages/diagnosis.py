@@ -51,8 +51,7 @@ def printed_diagnosis() -> str:
     """The output of `sdpa diagnose`, without its legend, on normal q and k of four heads, of which
     head 1 is not divided, head 2 is divided twice, and head 3 has a sink.
     """
-    read_as, heads, advice = _diagnosed()
-    return _block(_DIAGNOSE, read_as, heads, advice)
+    return _block(_DIAGNOSE, *_diagnosed())
 
 
 def printed_heads() -> str:

@@ -55,8 +55,8 @@ def explorer(sweeps: Collection[Results]) -> dict[str, object]:
     exact expectations (`row_means`), and `medians` and `crossings` as in the functions of these
     names.
     """
+    cells = (cell for each in sweeps for cell in each.sweep.cells if isinstance(cell, ScaledCell))
     # those of rows that a softmax changes
-    cells = (cell for sweep in sweeps for cell in sweep.cells if isinstance(cell, ScaledCell))
     sizes = Counter((c.d_k, c.n_keys) for c in cells if 2 <= c.n_keys <= _MOST_KEYS)
     sizes = sizes or Counter([_USUAL_SIZE])
     widths = _most_common((d_k for d_k, _ in sizes.elements()), _MOST_WIDTHS)
@@ -131,14 +131,14 @@ def _cells_of_law(results: Results) -> list[Cell]:
     """The cells whose rows follow `LAW`: softmax rows of `saturation`, as no default value of an
     axis tells what another experiment draws.
     """
-    sampled = [cell for cell in results.cells if isinstance(cell, SampledCell)]
+    sampled = [cell for cell in results.sweep.cells if isinstance(cell, SampledCell)]
     is_softmax = results.experiment.name == "saturation"
     return [c for c in sampled if is_softmax and c.law == PairLaw() and not c.has_mask]
 
 
 def follow_law(sweeps: Iterable[Results]) -> bool:
     """True if the rows of all cells of sweeps follow `LAW`."""
-    return all(len(_cells_of_law(each)) == len(each.cells) for each in sweeps)
+    return all(len(_cells_of_law(each)) == len(each.sweep.cells) for each in sweeps)
 
 
 def _rows_of_law(results: Results, kind: str) -> pd.DataFrame:

@@ -10,8 +10,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from experiments.config.errors import in_part
-from experiments.config.loader import Config
-from experiments.config.paths import DERIVED, EXAMPLE_FOLDER, MODELS
+from experiments.config.paths import EXAMPLE_FOLDER, MODELS, sidecar_path
 from experiments.publication.pages import explorer
 from experiments.publication.pages.answers import ANSWERS, answers
 from experiments.publication.pages.markup import digits, typeset
@@ -30,20 +29,19 @@ def write_page(
 ) -> None:
     """Write index.html from tables, figures and published statements if one of them changed."""
     folder = study.folder
-    options = [study.config.text, config_path.as_posix(), str(folder), *first]
-    sources = (*_sources(study.config, folder),)
+    unsound = map(str, study.unsound.values())
+    options = [study.config.text, config_path.as_posix(), str(folder), *first, *unsound]
+    sources = (*_sources(study),)
     path = folder / "index.html"
     page = Product((path,), lambda: [make_page(study, config_path, first)], sources, options)
     build(folder, [page], report, quietly=True)
 
 
-def _sources(config: Config, results: Path) -> Iterator[Path]:
-    """Every file whose content appears on the page."""
-    yield table_path(results)
-    for sweep in config.sweeps:
-        yield from (results / f"{sweep.name}.{suffix}" for suffix in ("json", "csv"))
-        yield from sorted((results / DERIVED / sweep.name).glob("*.csv"))
-    for paths in pictures(config, results).values():
+def _sources(study: Study) -> Iterator[Path]:
+    """Every file whose content appears on the page; the JSON of a sweep vouches for its tables."""
+    yield table_path(study.folder)
+    yield from (sidecar_path(study.folder, sweep.name) for sweep in study.config.sweeps)
+    for paths in pictures(study.config, study.folder).values():
         yield from (path.with_suffix(suffix) for path in paths for suffix in (".png", ".txt"))
 
 
@@ -78,7 +76,7 @@ def make_page(study: Study, config_path: Path, first: Collection[str] = ()) -> b
         part(name, partial(section_of, each, drawn[name]), Section(name, each.experiment.name))
         for name, each in found.items()
     ]
-    text = _template().render(
+    page = _template().render(
         answers=dict.fromkeys(ANSWERS) | known,
         explorer=part("explorer", lambda: explorer.explorer(found.values()), {}),
         folder=folder,
@@ -99,9 +97,10 @@ def make_page(study: Study, config_path: Path, first: Collection[str] = ()) -> b
         config_path=config_path,
         failed=failed,
     )
+    content = page.encode()
     if failed:
-        raise IncompleteError([text.encode()], failed)
-    return text.encode()
+        raise IncompleteError([content], failed)
+    return content
 
 
 def _template() -> Template:

@@ -2,8 +2,8 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,8 +25,7 @@ _METRICS = {
 }
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """The shipped results, those of config.full.yaml, and the folder of a page, where links start."""
 
     study: Study

@@ -1,7 +1,7 @@
 """The origin of results: the state of every sweep, versions, and the verdict of `check`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -16,8 +16,7 @@ _PROVENANCE = ("sweep", "experiment", "trials", "table", "check", "measured at")
 _SHOWN_DIGITS = 12  # of a commit
 
 
-@dataclass(frozen=True)
-class Provenance:
+class Provenance(NamedTuple):
     """The origin of results.
 
     Attributes:

@@ -14,7 +14,7 @@ from experiments.measuring.metric import FEW_DRAWS
 from experiments.publication.pages.markup import digits
 from experiments.publication.pages.pictures import Picture
 from experiments.tables.layout import shown_metrics
-from experiments.tables.results import Results, SweepAxes
+from experiments.tables.results import Results
 
 _MOST_ROWS = 40
 _MOST_COLUMNS = 10
@@ -72,7 +72,7 @@ def section_of(results: Results, drawn: Sequence[Picture]) -> Section:
     table = results.measured
     listed = metrics_of(results.sweep.figures) or shown_metrics(results.sweep)
     metrics = [name for name in listed if name in table]
-    head, rows = few_rows(table, results.axes, metrics)
+    head, rows = few_rows(results, metrics)
     axes = results.axes.varied(table) or [name for name in ("scaling",) if name in table]
     rules = f"Rules: {', '.join(table['scaling'].unique())}." if "scaling" in table else ""
     return Section(
@@ -92,20 +92,18 @@ def section_of(results: Results, drawn: Sequence[Picture]) -> Section:
     )
 
 
-def few_rows(
-    table: pd.DataFrame, axes: SweepAxes, metrics: Sequence[str]
-) -> tuple[list[str], list[list[Value]]]:
-    """At most 40 rows: all, or of a long table those at both ends of every axis.
+def few_rows(results: Results, metrics: Sequence[str]) -> tuple[list[str], list[list[Value]]]:
+    """At most 40 rows of the main table: all, or of a long one those at both ends of every axis.
 
     Args:
-        table: the main table of a sweep.
-        axes: of its cells.
+        results: of a sweep.
         metrics: columns to show after the varied axes and the scaling, in ten columns.
 
     Returns:
         A head, and the rows.
     """
-    varied = axes.varied(table)
+    table = results.measured
+    varied = results.axes.varied(table)
     named = [*varied, "scaling"] if "scaling" in table else varied
     shown = table.drop_duplicates(named) if named else table
     for axis in varied if len(shown) > _MOST_ROWS else ():
