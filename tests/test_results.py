@@ -95,6 +95,7 @@ def test_the_sentences_of_the_first_screen_hold():
     in theory.
     """
     found = answers(TABLES, drawn_pictures(CONFIG, RESULTS, ()))
+    assert answers(TABLES, dict.fromkeys(TABLES, ())) == {}  # without a drawing
     text = (ROOT / "experiments" / "publication" / "pages" / "index.html.j2").read_text(
         encoding="utf-8"
     )

@@ -15,7 +15,6 @@ from experiments.config.paths import (
 from experiments.config.sweep import Sweep
 from experiments.figures.captions import Words, words_of
 from experiments.figures.shown import Shown, shown
-from experiments.kinds.declarations import Figure
 from experiments.kinds.figures import FIGURES
 from experiments.tables.products import Product, build
 from experiments.tables.reporter import FLAGGED, Reporter
@@ -58,24 +57,22 @@ def draw_sweeps(
 def figure_products(
     folder: Path, drawn: Iterable[Results], formats: Collection[str] = ()
 ) -> Iterator[Product]:
-    """The figures of sweeps, each with its words as parameters."""
-    for results in drawn:
-        for name in results.sweep.figures:
-            yield _product(folder, FIGURES[name], results, formats)
-
-
-def _product(folder: Path, figure: Figure, results: Results, formats: Collection[str]) -> Product:
-    """A figure as files: the rows that it shows, its words, and last the picture."""
-    stem = figure_path(folder, results.name, figure.name, "")
-    asked = [each for each in ON_REQUEST if each[1:] in formats or stem.with_suffix(each).exists()]
-    files = tuple(stem.with_suffix(suffix) for suffix in (*DRAWN, *asked))
-    inputs = (sidecar_path(folder, results.name),)
-    try:
-        what = shown(figure, results)
-        words = words_of(figure, what)
-    except Exception as error:
-        return Product(files, partial(fail, in_part(f"{files[0]} not made", error)), inputs)
-    return Product(files, partial(_drawn, what, words, asked), inputs, words)
+    """The figures of sweeps: of each the rows that it shows, its words, and last the picture. The
+    words are parameters of the product.
+    """
+    figures = ((each, FIGURES[name]) for each in drawn for name in each.sweep.figures)
+    for results, figure in figures:
+        stem = figure_path(folder, results.name, figure.name, "")
+        asked = [one for one in ON_REQUEST if one[1:] in formats or stem.with_suffix(one).exists()]
+        files = tuple(stem.with_suffix(suffix) for suffix in (*DRAWN, *asked))
+        inputs = (sidecar_path(folder, results.name),)
+        try:
+            what = shown(figure, results)
+            words = words_of(figure, what)
+        except Exception as error:
+            yield Product(files, partial(fail, in_part(f"{files[0]} not made", error)), inputs)
+        else:
+            yield Product(files, partial(_drawn, what, words, asked), inputs, words)
 
 
 def _drawn(what: Shown, words: Words, formats: Sequence[str]) -> list[bytes]:

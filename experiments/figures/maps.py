@@ -103,8 +103,9 @@ def ratio_map(shown: Shown) -> Drawing:
     """Unscaled gradient norms over scaled ones (d_k^1/2), and where they cross 1: maps by statistic
     and norm.
     """
-    ratios, crossings = (shown.tables.get(kind) for kind in ("ratios", "crossings"))
-    if ratios is None or ratios.empty:
+    ratios = shown.tables.get("ratios", pd.DataFrame())
+    crossings = shown.tables.get("crossings", pd.DataFrame())
+    if ratios.empty:
         return empty("No ratios: they need values unscaled and under d_k^1/2, and several d_k.")
     kinds = [*itertools.product(NORM_STATISTICS, NORMS)]
     figure, axes = panels(len(kinds), len(NORMS), (10, 6), sharex=True, sharey=True)
@@ -121,7 +122,7 @@ def ratio_map(shown: Shown) -> Drawing:
             cmap=DIVERGING,
             alpha=0.85,
         )
-        if crossings is not None and len(crossings):
+        if len(crossings):
             equal = crossings.query(f"{chosen} and level == {EQUAL}")
             _plot_crossings(ax, equal.sort_values("n_keys"), plane)
         ax.set_title(f"{NORM_NAMES[norm]}, {statistic}")

@@ -2,17 +2,13 @@
 asked for.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from experiments.config.paths import drawn_texts, figure_path
-from experiments.figures.captions import plain_caption, words_of
 from experiments.figures.draw import figure_products
 from experiments.figures.rendering import draw
 from experiments.figures.shown import shown
-from experiments.kinds.declarations import Finding
 from experiments.kinds.figures import FIGURES
 from experiments.kinds.support import significant
 from experiments.tables.stored import read_sweep
@@ -47,20 +43,6 @@ def test_files_have_title_and_caption_and_come_out_byte_identical(drawn):
         assert title.lower() == f"sweep {where} over {axes}: {FIGURES[name].shows.lower()}"
         assert f"Sweep {where}: d_k = " in caption
         assert all(text.encode() in drawing.read_bytes() for text in (title, caption))
-
-
-def test_a_finding_comes_before_the_plain_caption():
-    finding = Finding(
-        sweep="dimension",
-        title="It rises",
-        sentence="It rises from {d_k.least} to {to:.1f}.",
-        numbers=lambda _: {"to": -2},
-        needs={"d_k": (), "scaling": ()},
-    )
-    figure = replace(FIGURES["variance"], finding=finding)
-    what = shown(figure, STUDY["dimension"])
-    caption = f"It rises from 4 to −2.0. {plain_caption(figure, what)}"
-    assert words_of(figure, what) == ("It rises", caption, True, "")
 
 
 ONE = f"{SMALL}    figures: variance\n"

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from experiments.config.sweep import Sweep
-from experiments.figures.captions import Words, words_of
+from experiments.figures.captions import plain_caption, words_of
 from experiments.figures.shown import shown
 from experiments.kinds.figures import FIGURES
 from experiments.tables.results import Results
@@ -43,14 +43,11 @@ def tables_of(drawing: str) -> Results:
     return read_sweep(RESULTS, SWEEPS[sweep])
 
 
-def told(figure: str, results: Results) -> Words:
-    """Title and caption of a figure, with its finding or without."""
-    return words_of(FIGURES[figure], shown(FIGURES[figure], results))
-
-
 def lost(results: Results) -> list[str]:
     """The figures that have lost their finding, with the reason."""
-    return [*filter(None, (told(figure, results).lost for figure in results.sweep.figures))]
+    figures = [FIGURES[name] for name in results.sweep.figures]
+    found = [words_of(figure, shown(figure, results)) for figure in figures]
+    return [words.lost for words in found if words.lost]
 
 
 def swapped(table: pd.DataFrame, axis: str) -> pd.DataFrame:
@@ -70,10 +67,14 @@ def noisy(table: pd.DataFrame) -> pd.DataFrame:
 
 @pytest.mark.parametrize("drawing", FINDINGS)
 def test_the_shipped_tables_support_title_and_sentence(drawing):
-    title, caption, is_found, _ = told(drawing.partition("/")[2], tables_of(drawing))
+    """The sentence stands before the plain caption."""
+    figure = FIGURES[drawing.partition("/")[2]]
+    what = shown(figure, tables_of(drawing))
+    title, caption, is_found, _ = words_of(figure, what)
     assert is_found
     assert len(title.split()) <= 12
-    sentence, *_ = caption.partition(" Sweep ")
+    sentence = caption.removesuffix(f" {plain_caption(figure, what)}")
+    assert sentence != caption
     assert sentence.endswith(".")
     # Pages show what precedes the first full stop.
     assert "r.m.s. " not in sentence
@@ -134,7 +135,7 @@ def test_a_finding_is_lost_without_the_values_that_it_speaks_of(sweep, reason):
 def test_a_finding_is_about_the_shipped_sweep_of_its_name_alone(other):
     whole = tables_of("dimension/saturation")
     mine = Results(replace(whole.sweep, **other), whole)
-    assert not told("saturation", mine).is_found
+    assert not words_of(FIGURES["saturation"], shown(FIGURES["saturation"], mine)).is_found
     assert not lost(mine)
 
 

@@ -8,7 +8,6 @@ import pandas as pd
 
 from experiments.config.paths import STATEMENTS
 
-FAULTY = ("wrong", "misleading")  # the verdicts that have a severity
 # Each in the words of the page.
 VERDICTS = {
     "wrong": "Wrong",
@@ -20,7 +19,7 @@ VERDICTS = {
     "approximately": "Right to 5%, as the source says “about”",
     "within sampling error": "Right within the error of its draws",
 }
-# The gravest first, likewise.
+# Of wrong and misleading statements; the gravest first, likewise.
 SEVERITIES = {
     "conceptual error": " about attention in general",
     "wrong number": " about one example or result",
