@@ -23,7 +23,6 @@ from experiments.tables.results import Results, SweepAxes
 
 _ROWS = "n_queries"  # of a draw; their number changes errors, and no expectation
 _FEW_AXES = 4  # that a title names
-_UNKNOWN = pd.Series([math.nan])
 
 
 class Words(NamedTuple):
@@ -124,8 +123,8 @@ def plain_caption(figure: Figure, what: Shown) -> str:
 
 def _readings(what: Shown) -> Iterator[str]:
     """Sentences on the exact values and on the hollow points of lines."""
-    of_panels = [part.get(f"{panel.metric}_exact", _UNKNOWN) for panel, part in what.panels]
-    exact = pd.concat(of_panels)
+    unknown = pd.Series([math.nan])
+    exact = pd.concat(part.get(f"{panel.metric}_exact", unknown) for panel, part in what.panels)
     if exact.notna().any():
         if not is_number(what.rows[what.x]):
             yield "Strokes: exact values, where these are known."

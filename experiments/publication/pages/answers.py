@@ -26,10 +26,10 @@ def answers(
     for name, (figure, numbers) in ANSWERS.items():
         # None if the folder of its experiment is gone
         finding = FIGURES[figure].finding if figure in FIGURES else None
-        if finding and finding.sweep in found:
-            titles = [picture.title for picture in drawn[finding.sweep]]
-            if finding.title in titles:
-                known[name] = numbers(found[finding.sweep])
+        if not finding or finding.sweep not in found:
+            continue
+        if finding.title in (picture.title for picture in drawn[finding.sweep]):
+            known[name] = numbers(found[finding.sweep])
     return known
 
 

@@ -31,7 +31,7 @@ def write_page(
     folder = study.folder
     unsound = map(str, study.unsound.values())
     options = [study.config.text, config_path.as_posix(), str(folder), *first, *unsound]
-    sources = (*_sources(study),)
+    sources = tuple(_sources(study))
     path = folder / "index.html"
     page = Product((path,), lambda: [make_page(study, config_path, first)], sources, options)
     build(folder, [page], report, quietly=True)
