@@ -119,7 +119,7 @@ def made(tmp_path):
         cells = [
             {**axis_values(cell), **rule, "trials": 20}
             for cell in sweep.cells
-            for rule in (cell.treatments() if hasattr(cell, "treatments") else [{}])
+            for rule in (cell.rules() if hasattr(cell, "rules") else [{}])
         ]
         table = filled(
             pd.DataFrame(cells), [metric.name for metric in sweep.experiment.metrics], rng
