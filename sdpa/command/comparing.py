@@ -2,14 +2,15 @@
 
 import argparse
 from pathlib import Path
+from statistics import fmean
 
 from sdpa.command.options import add_arrays, options_of
-from sdpa.command.output import add_options, rows_of_columns, tell, wrapped
+from sdpa.command.output import add_options, tell, wrapped
 from sdpa.command.words import listed, read_as
 from sdpa.diagnosis import COMPARED
 from sdpa.diagnosis.two_runs import compare_heads
 from sdpa.heads import naming, read_heads
-from sdpa.heads.table import columns_of, in_order, together
+from sdpa.heads.table import rows_of, together
 
 NAME = "compare"
 _COLUMNS = {
@@ -38,22 +39,24 @@ def run(given: argparse.Namespace) -> int:
     """
     options = options_of(given)
     of_a, of_b = (read_heads([path], options) for path in (given.a, given.b))
-    names_a, names_b = (", ".join(layer.name for layer in layers) for layers in (of_a, of_b))
-    if names_a != names_b:
-        raise ValueError(f"expected the same arrays, got {names_a} in A and {names_b} in B")
+    layers_a, layers_b = ([layer.number for layer in layers] for layers in (of_a, of_b))
+    if layers_a != layers_b:
+        raise ValueError(
+            f"expected arrays of the same layers, got numbers {layers_a} in A and {layers_b} in B"
+        )
     with naming([given.a, given.b]):
         table = together(
             [
-                columns_of(a, compare_heads(a.parts, b.parts), {})
+                rows_of(a, compare_heads(a.heads, b.heads).columns(), {})
                 for a, b in zip(of_a, of_b, strict=True)
             ]
         )
-    table = in_order(table, -table["divergence"])
-    means = ", ".join(
-        f"{name} {table[each.name].mean():.4g}"
-        for each, name in zip(COMPARED, _COLUMNS, strict=True)
-    )
-    text = f"Mean over {len(table['rows'])} heads: {means}. Heads that differ most:"
+    table.sort(key=lambda row: -row["divergence"])
+    means = [
+        f"{heading} {fmean(row[each.name] for row in table):.4g}"
+        for heading, each in zip(_COLUMNS, COMPARED, strict=True)
+    ]
+    text = f"Mean over {len(table)} heads: {', '.join(means)}. Heads that differ most:"
     text = wrapped(f"A has {read_as(of_a[0])}.\n{text}")
-    tell(given, f"{text}\n\n{listed(table, _COLUMNS)}", rows_of_columns(table))
+    tell(given, f"{text}\n\n{listed(table, _COLUMNS)}", table)
     return 0

@@ -4,7 +4,8 @@ import argparse
 import math
 from typing import get_args
 
-from sdpa.command.output import Row, add_options, aligned, legend, tell
+from sdpa.command.output import add_options, aligned, legend, tell
+from sdpa.heads.table import Row
 from sdpa.pairs import PairLaw
 from sdpa.scaling import multiplies
 from sdpa.theory import attention_expectations, divisor_for

@@ -5,12 +5,11 @@ files and options.
 """
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
 from sdpa.command import words
 from sdpa.command.options import add_arrays, options_of
-from sdpa.command.output import add_options, rows_of_columns, tell, wrapped
+from sdpa.command.output import add_options, tell, wrapped
 from sdpa.heads import naming, read_heads
 from sdpa.heads.table import table_of
 
@@ -37,22 +36,20 @@ def run(given: argparse.Namespace) -> int:
     Raises:
         ValueError: the options or the arrays do not fit together.
     """
-    options = options_of(given)
-    layers = read_heads(given.files, options)
+    layers = read_heads(given.files, options_of(given))
     with naming(given.files):
         table = table_of(layers)
     told = words.advice(table)
     if told and all(layer.may_be_causal for layer in layers):
         # The model may be a decoder: then only what holds under both masks is advice.
-        of_decoder = read_heads(given.files, replace(options, mask="causal"))
-        also = words.advice(table_of(of_decoder))
+        also = words.advice(table_of([layer.causal() for layer in layers]))
         told = {name: sentence for name, sentence in told.items() if name in also}
     parts = [
         f"Diagnosis of {' and '.join(map(str, given.files))}: {words.read_as(layers[0])}\n"
-        f"{words.sizes(table, layers)}",
+        f"{words.sizes(table)}",
         words.sharpest(table),
         "\n".join(told.values()) or words.NOTHING,
         "\n".join(words.notes(layers, table)),
     ]
-    tell(given, "\n\n".join(filter(None, map(wrapped, parts))), rows_of_columns(table))
+    tell(given, "\n\n".join(filter(None, map(wrapped, parts))), table)
     return int(bool(told.keys() - {words.KEPT}))

@@ -11,11 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from sdpa.heads.table import Row
 from sdpa.scaling import Scaling
 
-Row = Mapping[str, Any]
 _WIDTH = 100  # of lines of words
 _DIGITS = 10  # of a number in a file; further ones may differ between machines
 
@@ -52,16 +50,6 @@ def tell(given: argparse.Namespace, text: str, table: Sequence[Row]) -> None:
             writer.writerows(rows)
 
 
-def rows_of_columns(columns: Mapping[str, Any]) -> list[Row]:
-    """The rows of a table of columns.
-
-    >>> rows_of_columns({"head": [0, 1], "entropy": [0.5, 0.25]})
-    [{'head': 0, 'entropy': 0.5}, {'head': 1, 'entropy': 0.25}]
-    """
-    values = zip(*columns.values(), strict=True)
-    return [dict(zip(columns, row, strict=True)) for row in values]
-
-
 def wrapped(text: str) -> str:
     """The lines of a text, folded to the width of a terminal."""
     return "\n".join(textwrap.fill(line, _WIDTH) for line in text.splitlines())
@@ -73,11 +61,10 @@ def legend(meanings: Mapping[str, str]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A number without the type of NumPy, rounded; None for one that is not finite."""
-    plain = value.item() if isinstance(value, np.generic) else value
-    if not isinstance(plain, float):
-        return plain
-    return float(f"{plain:.{_DIGITS}g}") if math.isfinite(plain) else None
+    """A number rounded; None for one that is not finite."""
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
 
 
 def aligned(table: Sequence[Row]) -> str:

@@ -2,14 +2,15 @@
 which a condition holds.
 """
 
+import math
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 import numpy as np
 
-from sdpa._arrays import BoolArray
-from sdpa.command.output import aligned, legend, rows_of_columns
+from sdpa.command.output import aligned, legend
 from sdpa.heads import Layer
-from sdpa.heads.table import OUTSIDE_DOCUMENT, Columns, in_order, indices
+from sdpa.heads.table import OUTSIDE_DOCUMENT, Row, indices
 from sdpa.scaling import multiplies
 
 _MOST_LINES = 20
@@ -45,7 +46,6 @@ _COLUMNS = {
     "its share": ("{most_attended_share:.0%}", "part of all weight that the top key gets"),
     "unit divisor": ("{unit_divisor:.3g}", "divisor of these scores for a spread of 1"),
 }
-_BRACKETS = "exact value for rows of normal scores of this spread; q and k with structure differ"
 
 KEPT = "sink"  # the sentence that asks for no change
 # Sentences about heads, by name.
@@ -74,131 +74,130 @@ NOTHING = "No advice: these numbers alone ask for no change."
 def read_as(layer: Layer) -> str:
     """The shape of q, scores or weights, with the names of its axes, told or by their number."""
     q, k = layer.heads.q, layer.heads.k
-    shape, axes = layer.read_as
-    text = f"{layer.options.kind} of shape {shape} read as ({', '.join(axes)})"
+    axes = *layer.heads.axes, *(("query", "key") if k is None else ("position", "d_k"))
+    text = f"{layer.options.kind} of shape {q.shape} read as ({', '.join(axes)})"
     other = {4: "layer,head", 5: "batch,layer,head"}.get(len(axes))
     if other and not layer.options.axes:
         text += f", assumed from their number; if not, add --axes {other}"
     if k is not None and k.shape[:-2] != q.shape[:-2]:
-        text += f"; {q.shape[-3]} heads of q share {k.shape[-3]} of k in groups"
+        place = axes.index("head")
+        text += f"; {q.shape[place]} heads of q share {k.shape[place]} of k in groups"
     return text
 
 
-def sizes(table: Columns, layers: Sequence[Layer]) -> str:
-    """The sizes and options of a table of a diagnosis, with a warning of one sequence."""
-    sizes = {name: " and ".join(map(str, np.unique(values))) for name, values in table.items()}
-    text = "Heads {count}, sequences {sequences}, queries {n_queries}, keys {n_keys}, mask {mask}"
-    lines = []
-    if "divisor" in table:
-        divisor = table["divisor"].min()
-        text += f"; q and k of width d_k = {{d_k}}, scores divided by {divisor:.6g} ({{scaling}})"
-        lines.append(multiplies(divisor))
-    if layers[0].may_be_causal:
-        lines.append(
-            "Every query sees every key of its sequence: for a decoder, add --mask causal."
-        )
-    if (table["sequences"] == 1).any():
-        lines.append("No standard errors: they come from several sequences, an axis named batch.")
-    return "\n".join(filter(None, [text.format(count=len(table["rows"]), **sizes), *lines]))
+def sizes(table: Sequence[Row]) -> str:
+    """The sizes and options of a table of a diagnosis."""
 
+    def each(name: str, digits: str = "") -> str:
+        return " and ".join(sorted({f"{row[name]:{digits}}" for row in table}))
 
-_PADDING = (
-    "Rows of {}, as padding has: {}. They count; --mask padding leaves them out, alone or as in "
-    "--mask causal,padding, and so does a file with the mask of tokens, as in --mask causal,FILE."
-)
-_ROUNDED = (
-    "Weights of 0 beside others that are hardly larger: {}. They count as the smallest number of "
-    "their type, and the spread of their heads is a lower bound."
-)
-
-
-def notes(layers: Sequence[Layer], table: Columns) -> list[str]:
-    """Lines on padding, masks and documents in files, and on products q.k that the type of q and k
-    does not have.
-    """
-    kind = layers[0].options.kind
-    of_rows = "zeros" if kind == "q" else f"equal {kind}"
-    padding, rounded = np.sum([(layer.padding, layer.rounded) for layer in layers], axis=0)
-    lines = [_PADDING.format(of_rows, padding)] if padding else []
-    if rounded:
-        lines.append(_ROUNDED.format(rounded))
-    shown = np.mean([layer.shown for layer in layers])
-    if shown < 1:
-        lines.append(f"Queries see {shown:.1%} of the keys of their sequence.")
-    if "divisor" in table:
-        dtype = np.result_type(*(x for each in layers for x in (each.heads.q, each.heads.k)))
-        reached = (table["largest_absolute_score"] * table["divisor"]).max()
-        if reached > np.finfo(dtype).max:
-            lines.append(
-                f"|q.k| reaches {reached:.3g}, above {np.finfo(dtype).max:.6g}, the largest "
-                f"{dtype.name}: a product in this type is inf and makes the weights of its row nan, "
-                "or -inf and hides its key."
-            )
-    if OUTSIDE_DOCUMENT.name in table:
-        share = table[OUTSIDE_DOCUMENT.name]
-        without = "without a mask of blocks, " * ("divisor" in table)
-        lines.append(
-            f"Packed documents: {without}{share.mean():.2%} of the weight leaves its document, and "
-            f"{share.max():.2%} in the head where it is most."
-        )
-    return lines
-
-
-def sharpest(table: Columns) -> str:
-    """`listed` of the sharpest heads."""
-    table = table | {"spread": np.sqrt(table["row_variance"])}
+    text = (
+        f"Heads {len(table)}, sequences {each('sequences')}, queries {each('n_queries')}, keys "
+        f"{each('n_keys')}, mask {each('mask')}"
+    )
+    if "divisor" not in table[0]:
+        return text
     return (
-        f"{listed(in_order(table, table['entropy_share']), _COLUMNS)}\n(in brackets): {_BRACKETS}"
+        f"{text}; q and k of width d_k = {each('d_k')}, scores divided by {each('divisor', '.6g')} "
+        f"({each('scaling')})"
     )
 
 
-def listed(table: Columns, columns: Mapping[str, tuple[str, str]]) -> str:
+def notes(layers: Sequence[Layer], table: Sequence[Row]) -> list[str]:
+    """Sentences on masks, padding and documents in files, and on products q.k that the type of q
+    and k does not have.
+    """
+    padding, rounded, shown = np.sum([(x.padding, x.rounded, x.shown) for x in layers], axis=0)
+    leaving = [row.get(OUTSIDE_DOCUMENT.name, 0.0) for row in table]
+    divisor = min(row.get("divisor", 1.0) for row in table)
+    dtype = np.result_type(*(x for each in layers for x in (each.heads.q, each.heads.k)))
+    largest = float(np.finfo(dtype).max)
+    reached = max(row.get("divisor", 0) * row.get("largest_absolute_score", 0) for row in table)
+    sentences = {
+        multiplies(divisor): divisor < 1,
+        "Every query sees every key of its sequence: for a decoder, add --mask causal.": (
+            layers[0].may_be_causal
+        ),
+        "No standard errors: they come from several sequences, an axis named batch.": any(
+            row["sequences"] == 1 for row in table
+        ),
+        f"Rows of zeros in q, or of equal scores or weights, as padding has: {padding:.0f}. They "
+        "count; --mask padding leaves them out, alone or as in --mask causal,padding, and so does a "
+        "file with the mask of tokens, as in --mask causal,FILE.": padding,
+        f"Weights of 0 beside others that are hardly larger: {rounded:.0f}. They count as the "
+        "smallest number of their type, and the spread of their heads is a lower bound.": rounded,
+        f"Queries see {shown / len(layers):.1%} of the keys of their sequence.": (
+            shown < len(layers)
+        ),
+        f"|q.k| reaches {reached:.3g}, above {largest:.6g}, the largest {dtype.name}: a product in "
+        "this type is inf and makes the weights of its row nan, or -inf and hides its key.": (
+            reached > largest
+        ),
+        f"Packed documents: under the mask above, {fmean(leaving):.2%} of the weight leaves its "
+        f"document, and {max(leaving):.2%} in the head where it is most.": any(leaving),
+    }
+    return [sentence for sentence, holds in sentences.items() if holds]
+
+
+def sharpest(table: Sequence[Row]) -> str:
+    """`listed` of the sharpest heads."""
+    heads = sorted(table, key=lambda head: head["entropy_share"])
+    heads = [{**head, "spread": math.sqrt(head["row_variance"])} for head in heads]
+    return (
+        f"{listed(heads, _COLUMNS)}\n(in brackets): exact value for rows of normal scores of this "
+        "spread; q and k with structure differ"
+    )
+
+
+def listed(heads: Sequence[Row], columns: Mapping[str, tuple[str, str]]) -> str:
     """One line for each of the first heads, below the headings of its columns, and their legend.
 
     By heading, a column has a field of a row of the table, and a meaning.
     """
-    fields = {name: f"{{{name}}}" for name in indices(table)}
-    fields |= {heading: field for heading, (field, _) in columns.items()}
-    heads = rows_of_columns(table)
-    shown = heads[:_MOST_LINES]
-    lines = [{name: text.format(**head) for name, text in fields.items()} for head in shown]
-    rest = len(heads) - len(shown)
+    lines = [
+        {name: head[name] for name in indices(head)}
+        | {heading: field.format(**head) for heading, (field, _) in columns.items()}
+        for head in heads[:_MOST_LINES]
+    ]
+    rest = len(heads) - len(lines)
     less = f"\nFurther heads, not shown: {rest}" if rest else ""
     meanings = {heading: meaning for heading, (_, meaning) in columns.items()}
     return f"{aligned(lines)}{less}\n\n{legend(meanings)}"
 
 
-def advice(table: Columns) -> dict[str, str]:
+def advice(table: Sequence[Row]) -> dict[str, str]:
     """Sentences on what to check, to change or to keep, by name; none where the numbers of the
     table do not settle it.
     """
-    variance, entropy = table["row_variance"], table["entropy_share"]
-    has_sink = table["most_attended_share"] > 0.5
-    has_sink &= table["rows"] >= _FEWEST_ROWS * table["sequences"]
-    picks_keys = entropy < table["entropy_share_exact"] - _SHARPER
-    conditions = {
-        # Rows that saturate on one key idle on purpose.
-        "saturated": (table["saturated_rows"] > 0.5) & ~has_sink & ~picks_keys,
-        # A single large score among many keys gives a small spread, too, but not a large entropy.
-        "flat": (variance <= 0.2**2) & (entropy > 0.95),
-        # All heads together: then the cause is rather the scale than what a head has learned.
-        "wide": (variance > 2.0**2) & (variance > 2.0**2).all(),
-        # q and k do not know the mask of the model: their share is that without documents.
-        "leak": (table.get(OUTSIDE_DOCUMENT.name, 0 * variance) > _LEAKS)
-        & ("divisor" not in table),
-        KEPT: has_sink & (table["n_keys"] >= _FEWEST_KEYS),
-    }
+    told = {}
+    for name, words in _ADVICE.items():
+        heads = [head for head in table if _holding(head)[name]]
+        # All heads are wide together: then the cause is rather the scale than what one learned.
+        if heads and (name != "wide" or len(heads) == len(table)):
+            told[name] = f"In {len(heads)} of {len(table)} heads{_named(heads)}, {words}"
+    return told
+
+
+def _holding(head: Row) -> dict[str, bool]:
+    """True for the names of the sentences that hold of a head."""
+    variance, entropy = head["row_variance"], head["entropy_share"]
+    has_sink = head["most_attended_share"] > 0.5
+    has_sink &= head["rows"] >= _FEWEST_ROWS * head["sequences"]
+    picks_keys = entropy < head["entropy_share_exact"] - _SHARPER
     return {
-        name: _of_heads(_ADVICE[name], table, where)
-        for name, where in conditions.items()
-        if where.any()
+        # Rows that saturate on one key idle on purpose.
+        "saturated": head["saturated_rows"] > 0.5 and not has_sink and not picks_keys,
+        # A single large score among many keys gives a small spread, too, but not a large entropy.
+        "flat": variance <= 0.2**2 and entropy > 0.95,
+        "wide": variance > 2.0**2,
+        # q and k do not know the mask of the model: their share is that without documents.
+        "leak": "divisor" not in head and head.get(OUTSIDE_DOCUMENT.name, 0.0) > _LEAKS,
+        KEPT: has_sink and head["n_keys"] >= _FEWEST_KEYS,
     }
 
 
-def _of_heads(words: str, table: Columns, where: BoolArray) -> str:
-    """A sentence about the heads where a mask is true, with the numbers of a few."""
-    places = np.flatnonzero(where)
-    heads = [" ".join(f"{name} {table[name][i]}" for name in indices(table)) for i in places]
-    is_short = len(places) <= _MOST_NAMED and any(heads)
-    names = f" ({', '.join(heads)})" if is_short else ""
-    return f"In {len(places)} of {len(where)} heads{names}, {words}"
+def _named(heads: Sequence[Row]) -> str:
+    """The numbers of a few heads in brackets."""
+    names = [" ".join(f"{name} {head[name]}" for name in indices(head)) for head in heads]
+    is_short = len(names) <= _MOST_NAMED and any(names)
+    return f" ({', '.join(names)})" if is_short else ""

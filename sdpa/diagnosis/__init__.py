@@ -2,15 +2,18 @@
 exact values; and comparison of two runs.
 """
 
-from sdpa.diagnosis.estimates import (
-    Diagnosis,
-    Estimates,
-    diagnose,
-    diagnose_scores,
-)
+from sdpa.diagnosis.estimates import Diagnosis, Estimates, diagnose, diagnose_scores
 from sdpa.diagnosis.head_rows import Mask
 from sdpa.diagnosis.quantities import QUANTITIES
 from sdpa.diagnosis.two_runs import COMPARED, compare
 
-__all__ = ["COMPARED", "QUANTITIES", "Diagnosis", "Estimates", "Mask"]
-__all__ += ["compare", "diagnose", "diagnose_scores"]
+__all__ = [
+    "COMPARED",
+    "QUANTITIES",
+    "Diagnosis",
+    "Estimates",
+    "Mask",
+    "compare",
+    "diagnose",
+    "diagnose_scores",
+]

@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
-from sdpa.diagnosis.head_rows import HeadRows, Heads, Mask
+from sdpa.diagnosis.head_rows import Array, HeadRows, Heads, Mask
 from sdpa.diagnosis.quantities import OF_VECTORS, QUANTITIES, Quantity, values_of
 from sdpa.scaling import SCALED, Rule
 from sdpa.theory.gaussian_rows import gaussian_rows
 
+Columns = dict[str, Array]  # by name, each with a value for every head
 # rows of a larger deviation are one-hot within 1e-5, and integrals over them lose digits
 LARGEST_SIGMA = 1e6
 
@@ -47,7 +48,7 @@ class Estimates:
             f"has the values of each head: {', '.join(self.estimates)}"
         )
 
-    def columns(self) -> dict[str, npt.NDArray[Any]]:
+    def columns(self) -> Columns:
         """A table with one row per head: its indices, then each quantity as NAME, NAME_se and
         NAME_exact.
 
@@ -55,7 +56,7 @@ class Estimates:
         `pandas.DataFrame` takes it.
         """
         places = np.indices(self.rows.shape).reshape(len(self.axes), self.rows.size)
-        found: dict[str, npt.NDArray[Any]] = dict(zip(self.axes, places, strict=True))
+        found: Columns = dict(zip(self.axes, places, strict=True))
         found["rows"] = self.rows.ravel()
         for name, estimate in self.estimates.items():
             for end, values in zip(("", "_se", "_exact"), estimate, strict=True):
@@ -116,7 +117,7 @@ def diagnose(
     >>> found["variance_ratio"].value.round(1)
     array([1., 1., 1.])
     """
-    return diagnosis_of([Heads.of(q, k, mask, axes, scaling)], has_exact=exact)
+    return diagnosis_of(Heads.of(q, k, mask, axes, scaling), has_exact=exact)
 
 
 def diagnose_scores(
@@ -134,61 +135,53 @@ def diagnose_scores(
     >>> found["max_weight"].value.round(2), found["max_weight"].gaussian.round(2), "q_std" in found.estimates
     (array([0.16, 0.16, 0.16]), array([0.16, 0.17, 0.16]), False)
     """
-    return diagnosis_of([Heads.of(scores, None, mask, axes)])
+    return diagnosis_of(Heads.of_scores(scores, mask, axes))
 
 
-def diagnosis_of(parts: Sequence[Heads], *, has_exact: bool = True) -> Diagnosis:
-    """The diagnosis of heads over the sequences of all parts."""
-    first = parts[0]
-    known = [one for one in QUANTITIES if first.k is not None or one.name not in OF_VECTORS]
-    found = [
-        [one.measured() for heads in parts for one in heads.of_head(head)]
-        for head in np.ndindex(first.shape)
-    ]
-    numbers = estimates_of(known, first.shape, found, has_exact=has_exact)
-    return Diagnosis(first.axes, *numbers, first.divisor)
+def diagnosis_of(heads: Heads, *, has_exact: bool = True) -> Diagnosis:
+    """The diagnosis of heads, where each document is a sequence."""
+    known = [one for one in QUANTITIES if heads.k is not None or one.name not in OF_VECTORS]
+    found = [[one.measured() for one in sequences] for sequences in heads.of_each()]
+    estimates = estimates_of(known, heads.shape, found, has_exact=has_exact)
+    return Diagnosis(**vars(estimates), divisor=heads.divisor)
 
 
 def estimates_of(
     quantities: Sequence[Quantity],
-    shape: tuple[int, ...],
+    axes: Mapping[str, int],
     found: Sequence[Sequence[HeadRows]],
     *,
     has_exact: bool = False,
-) -> tuple[int, npt.NDArray[np.int64], dict[str, Estimate]]:
-    """The number of sequences, the rows of each head, and its quantities; ValueError for a head
+) -> Estimates:
+    """The quantities of heads along these axes, from the sequences of each; ValueError for a head
     without rows.
 
     Quantities of sums have standard errors from 2 sequences, by the jackknife (Efron and Stein
     1981, Ann. Statist. 9:586).
     """
-    of_each = {
-        name: np.transpose([[one.sums[name] for one in sequences] for sequences in found])
-        for name in found[0][0].sums
-    }
-    total = {name: values.sum(axis=0) for name, values in of_each.items()}
-    counts = total["rows"].astype(np.int64).reshape(shape)
-    if not counts.all():
+    sums = {}  # of all sequences first, then without each of them
+    for name in found[0][0].sums:
+        of_each = np.transpose([[one.sums[name] for one in sequences] for sequences in found])
+        total = of_each.sum(axis=0)
+        sums[name] = np.array([total, *(total - of_each)])
+    rows = sums["rows"][0]
+    if not rows.all():
         raise ValueError(
             "mask: expected a query that sees two keys or more in each head, got none in "
-            f"{counts.size - np.count_nonzero(counts)} of {counts.size}"
+            f"{len(rows) - np.count_nonzero(rows)} of {len(rows)}"
         )
-    without_each = {name: total[name] - values for name, values in of_each.items()}
-    sequences = len(of_each["rows"])
     exact = [gaussian_values(one) if has_exact else {} for one in found]
+    shape = tuple(axes.values())
     estimates = {}
     for each in quantities:
-        error = np.full(len(found), np.nan)
-        with np.errstate(divide="ignore", invalid="ignore"):  # a sequence may have no rows
-            if each.of is None:
-                value = np.array([each.of_head(one) for one in found])
-            else:
-                value = each.of(total)
-                if sequences > 1:
-                    error = np.sqrt((sequences - 1) * each.of(without_each).var(axis=0))
+        value, error = np.array([each.of_head(one) for one in found]), np.full(len(found), np.nan)
+        if each.of:
+            with np.errstate(divide="ignore", invalid="ignore"):  # a sequence may have no rows
+                value, *others = each.of(sums)
+                error = np.sqrt((len(others) - 1) * np.var(others, axis=0))
         gaussian = np.array([one.get(each.name, np.nan) for one in exact])
         estimates[each.name] = Estimate(*(x.reshape(shape) for x in (value, error, gaussian)))
-    return sequences, counts, estimates
+    return Estimates(tuple(axes), len(found[0]), rows.reshape(shape), estimates)
 
 
 def gaussian_values(sequences: Sequence[HeadRows]) -> dict[str, float]:

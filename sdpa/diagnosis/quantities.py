@@ -17,6 +17,7 @@ alignment_effect smaller.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import mode
 
 import numpy as np
 
@@ -84,8 +85,8 @@ def values_of(sequences: Sequence[HeadRows], name: str) -> FloatArray:
 def _most_attended_key(sequences: Sequence[HeadRows]) -> float:
     """The place that is the same in more than half of the sequences; NaN without one."""
     places = [one.top_key for one in sequences if one.sums["rows"]]
-    found, counts = np.unique(places, return_counts=True)
-    return float(found[counts.argmax()]) if 2 * counts.max() > len(places) else np.nan
+    place = mode(places)
+    return float(place) if 2 * places.count(place) > len(places) else np.nan
 
 
 QUANTITIES: tuple[Quantity, ...] = (

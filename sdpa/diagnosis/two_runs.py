@@ -82,39 +82,36 @@ def compare(
     """
     of_a = _heads("a", a, scaling, mask, axes)
     of_b = _heads("b", b, scaling if scaling_b is None else scaling_b, mask, axes)
-    return compare_heads([of_a], [of_b])
+    return compare_heads(of_a, of_b)
 
 
 def _heads(
     name: str, run: npt.ArrayLike, scaling: Rule, mask: Mask | None, axes: Sequence[str] | None
 ) -> Heads:
     """The heads of a run; errors begin with its name."""
-    arrays = run if isinstance(run, tuple | list) else (run, None)
-    if len(arrays) != 2:
+    arrays = run if isinstance(run, tuple | list) else [run]
+    if len(arrays) > 2:
         raise ValueError(
             f"{name}: expected q and k, or an array of scores, got {len(arrays)} arrays"
         )
     try:
-        return Heads.of(arrays[0], arrays[1], mask, axes, scaling)
+        if len(arrays) == 2:
+            return Heads.of(arrays[0], arrays[1], mask, axes, scaling)
+        return Heads.of_scores(arrays[0], mask, axes)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
 
 
-def compare_heads(a: Sequence[Heads], b: Sequence[Heads]) -> Estimates:
-    """As `compare`, from heads; documents are parts, as in a diagnosis."""
-    of_a, of_b = ([heads.mask.shape for heads in run] for run in (a, b))
+def compare_heads(a: Heads, b: Heads) -> Estimates:
+    """As `compare`, from heads; each document is a sequence, as in a diagnosis."""
+    of_a, of_b = (f"{one.mask.shape} (documents: {len(one.documents)})" for one in (a, b))
     if of_a != of_b:
         raise ValueError(f"expected scores of the same shape, got {of_a} in a and {of_b} in b")
-    first = a[0]
     found = [
-        [
-            _rows(*pair)
-            for parts in zip(a, b, strict=True)
-            for pair in zip(*(part.of_head(head) for part in parts), strict=True)
-        ]
-        for head in np.ndindex(first.shape)
+        [_rows(*pair) for pair in zip(*sequences, strict=True)]
+        for sequences in zip(a.of_each(), b.of_each(), strict=True)
     ]
-    return Estimates(first.axes, *estimates_of(COMPARED, first.shape, found))
+    return estimates_of(COMPARED, a.shape, found)
 
 
 def _rows(a: Head, b: Head) -> HeadRows:
@@ -124,21 +121,21 @@ def _rows(a: Head, b: Head) -> HeadRows:
             "expected a and b to hide the same keys, got one that is hidden in a or b alone, where "
             "a divergence is infinite"
         )
-    parts = []
-    for (_, of_a), (_, of_b) in zip(a.tiles(), b.tiles(), strict=True):
-        s, t = of_a / a.divisor, of_b / b.divisor
+    tiles = []
+    for of_a, of_b in zip(a.tiles(), b.tiles(), strict=True):
+        s, t = of_a.scores / a.divisor, of_b.scores / b.divisor
         entropies = [row_diagnostics(scores, 1.0).entropy for scores in (s, t)]
-        parts.append(
+        tiles.append(
             {
-                "rows": np.ones(len(s)),
+                "rows": np.ones(len(s), int),
                 "divergence": divergence(s, t),
                 "variance_a": row_variance(s),
                 "variance_b": row_variance(t),
-                "same_largest_key": (s.argmax(axis=-1) == t.argmax(axis=-1)).astype(np.float64),
+                "same_largest_key": s.argmax(axis=-1) == t.argmax(axis=-1),
                 "entropy_change": entropies[1] - entropies[0],
             }
         )
-    return HeadRows.of(parts)
+    return HeadRows.of(tiles)
 
 
 def divergence(s: FloatArray, t: FloatArray) -> FloatArray:

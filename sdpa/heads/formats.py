@@ -8,12 +8,10 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from sdpa.diagnosis.head_rows import Array
 
 _BFLOAT16 = "V2"  # as NumPy stores a type that it does not know
 _TYPES = {f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "FIU" for size in (1, 2, 4, 8)}
@@ -24,17 +22,7 @@ np.savez("qk.npz", **{name: tensor.detach().float().numpy() for name, tensor in 
 _FROM_TEXT = (
     '; to convert numbers between commas: np.save("q.npy", np.loadtxt(FILE, delimiter=","))'
 )
-_RECIPES = {
-    ".csv": _FROM_TEXT,
-    ".pt": _FROM_PYTORCH,
-    ".pth": _FROM_PYTORCH,
-}
-
-
-class FilesError(ValueError):
-    """A file holds no queries and keys, scores or weights; the message names the file, and says
-    what was expected and received.
-    """
+_RECIPES = {".csv": _FROM_TEXT, ".pt": _FROM_PYTORCH, ".pth": _FROM_PYTORCH}
 
 
 def arrays_in(path: Path) -> dict[str, Array]:
@@ -43,12 +31,12 @@ def arrays_in(path: Path) -> dict[str, Array]:
     Those of .npy and .safetensors files stay on the disk.
 
     Raises:
-        FilesError: the file cannot be read, or holds other or damaged bytes.
+        ValueError: the file cannot be read, or holds other or damaged bytes.
     """
     suffix = path.suffix.lower()
     if suffix not in (".npy", ".npz", ".safetensors"):
         recipe = _RECIPES.get(suffix, "").replace("FILE", repr(str(path)))
-        raise FilesError(
+        raise ValueError(
             f"{path}: expected a name that ends in .npy, .npz or .safetensors, got "
             f"{path.name!r}{recipe}"
         )
@@ -61,9 +49,9 @@ def arrays_in(path: Path) -> dict[str, Array]:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
             return dict(content)
     except OSError as error:
-        raise FilesError(f"{path}: cannot read: {error.strerror or error}") from None
+        raise ValueError(f"{path}: cannot read: {error.strerror or error}") from None
     except Exception:  # of NumPy, zipfile, zlib, tokenize or json, in their words
-        raise FilesError(
+        raise ValueError(
             f'{path}: expected arrays of numbers, as np.save("q.npy", q) or np.savez("qk.npz", q=q, '
             "k=k) saves them, got text, Python objects or damaged bytes"
         ) from None
@@ -75,7 +63,7 @@ def naming(paths: Sequence[Path]) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise FilesError(f"{' and '.join(map(str, paths))}: {error}") from None
+        raise ValueError(f"{' and '.join(map(str, paths))}: {error}") from None
 
 
 def in_a_known_type(array: Array) -> Array:

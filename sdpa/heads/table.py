@@ -1,19 +1,18 @@
-"""The numbers of all heads of a user's arrays as one table of columns."""
+"""The numbers of all heads of a user's arrays as a table with a row for each head."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
 from sdpa.attention import softmax
-from sdpa.diagnosis import Estimates
-from sdpa.diagnosis.estimates import diagnosis_of
+from sdpa.diagnosis.estimates import Columns, diagnosis_of
 from sdpa.diagnosis.quantities import Quantity
 from sdpa.heads.reading import Layer
 
-Columns = dict[str, npt.NDArray[Any]]  # by name, each with a value for every head
+Row = Mapping[str, Any]  # a value for each name
 OUTSIDE_DOCUMENT = Quantity(
     "outside_document",
     "share of the weight on keys of another document than the query's, of packed documents, "
@@ -22,77 +21,70 @@ OUTSIDE_DOCUMENT = Quantity(
 )
 
 
-def table_of(layers: Sequence[Layer]) -> Columns:
+def table_of(layers: Sequence[Layer]) -> list[Row]:
     """The diagnosis of all heads, in the order of their arrays.
 
-    Its columns number heads, such as layer and head; then come sizes and the quantities of
+    First come the numbers of a head, such as layer and head; then sizes and the quantities of
     `sdpa.diagnosis.QUANTITIES` with errors and exact values, as far as they are known. Rows of a
     document see its keys alone.
 
     Raises:
         ValueError: an option does not fit the arrays, or `sdpa.diagnose` refuses them.
     """
-    tables = []
-    for layer in layers:
-        parts = layer.parts
-        found = diagnosis_of(parts)
-        n_queries, n_keys = np.max([part.mask.shape[-2:] for part in parts], axis=0).tolist()
-        sizes = {"n_queries": n_queries, "n_keys": n_keys, "mask": layer.options.mask}
-        if layer.options.kind == "q":
-            sizes = {"d_k": layer.heads.q.shape[-1], **sizes}
-            sizes |= {"scaling": layer.options.scaling, "divisor": found.divisor}
-        table = columns_of(layer, found, sizes | {"sequences": found.sequences})
-        if layer.options.kind == "weights":  # what all scores of a row have in common is lost
-            del table["largest_absolute_score"]
-        if not layer.within.all():
-            table[OUTSIDE_DOCUMENT.name] = _outside_document(layer)
-        tables.append(table)
-    return together(tables)
+    return together([_diagnosed(layer) for layer in layers])
+
+
+def _diagnosed(layer: Layer) -> list[Row]:
+    found = diagnosis_of(layer.heads)
+    n_queries, n_keys = (int(layer.within.sum(axis=axis).max()) for axis in (0, 1))
+    options = layer.options
+    sizes = {"n_queries": n_queries, "n_keys": n_keys, "mask": options.mask}
+    if options.kind == "q":
+        sizes = {"d_k": layer.heads.q.shape[-1], **sizes}
+        sizes |= {"scaling": options.scaling, "divisor": found.divisor}
+    columns = found.columns()
+    if options.kind == "weights":  # what all scores of a row have in common is lost
+        del columns["largest_absolute_score"]
+    if not layer.within.all():
+        columns[OUTSIDE_DOCUMENT.name] = _outside_document(layer)
+    return rows_of(layer, columns, sizes | {"sequences": found.sequences})
 
 
 def _outside_document(layer: Layer) -> FloatArray:
     """The share of the weight of each head that leaves its document."""
     shares = []
-    for head in np.ndindex(layer.heads.shape):
+    for sequences in replace(layer.heads, documents=(slice(None),)).of_each():
         leaving = [
-            (softmax(scores / one.divisor) * ~layer.within[one.places[rows]]).sum(axis=-1)
-            for one in layer.heads.of_head(head)
-            for rows, scores in one.tiles()
+            (softmax(tile.scores / tile.divisor) * ~layer.within[tile.places]).sum(axis=-1)
+            for one in sequences
+            for tile in one.tiles()
         ]
         shares.append(np.concatenate(leaving).mean())
     return np.array(shares)
 
 
-def columns_of(layer: Layer, found: Estimates, sizes: Mapping[str, object]) -> Columns:
-    """The table of one pair of arrays, with sizes that its heads have in common."""
-    columns = found.columns()
-    places = {name: columns.pop(name) for name in found.axes}
+def rows_of(layer: Layer, columns: Columns, sizes: Row) -> list[Row]:
+    """The table of one pair of arrays, from `Estimates.columns` and sizes that its heads share."""
+    first = dict.fromkeys(layer.heads.shape)
     if layer.number is not None:
-        if "layer" in places:
+        if "layer" in first:
             raise ValueError("expected layers by the names of arrays or along an axis, got both")
-        places = {"layer": np.full(found.rows.size, layer.number), **places}
-    same = {name: np.full(found.rows.size, value) for name, value in sizes.items()}
-    return places | same | columns
+        first = {"layer": layer.number, **first}
+    heads = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [{**first, **sizes, **dict(zip(columns, head, strict=True))} for head in heads]
 
 
-def together(tables: Sequence[Columns]) -> Columns:
+def together(tables: Sequence[list[Row]]) -> list[Row]:
     """One table below the other; ValueError unless all have the same columns."""
-    if any(table.keys() != tables[0].keys() for table in tables):
+    rows = [row for table in tables for row in table]
+    if len({tuple(row) for row in rows}) > 1:
         raise ValueError(
             "expected the same axes in each pair, and either one sequence or several in all, got "
-            f"heads by {[indices(table) for table in tables]}"
+            f"heads by {[indices(table[0]) for table in tables]}"
         )
-    return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+    return rows
 
 
-def in_order(table: Columns, values: FloatArray) -> Columns:
-    """The table from the head with the smallest of these values on."""
-    order = np.argsort(values, kind="stable")
-    return {name: column[order] for name, column in table.items()}
-
-
-def indices(names: Iterable[str]) -> list[str]:
-    """The columns that number heads, such as layer and head, among the names of a table; none of a
-    single head.
-    """
-    return [name for name in names if name in ("layer", "head")]
+def indices(row: Row) -> list[str]:
+    """The names that number a head, such as layer and head; none of a single head."""
+    return [name for name in ("layer", "head") if name in row]

@@ -11,8 +11,7 @@ key weight, as padding, it hides the key.
 import numpy as np
 
 from sdpa._arrays import BoolArray
-from sdpa.diagnosis.head_rows import are_weights
-from sdpa.heads.formats import Array
+from sdpa.diagnosis.head_rows import Array, are_weights
 
 _HIDDEN = 0.01  # of the weight: what rounding may leave on hidden keys
 _STEP = 16  # between the numbers where a tail of small weights is counted
@@ -34,9 +33,10 @@ def _check(weights: Array, visible: BoolArray) -> None:
             f"sums from {sums.min():.4g} to {sums.max():.4g}"
         )
     equal = equal_rows(weights) & weights.any(axis=-1)
-    if _is_causal(weights, visible & ~equal[..., np.newaxis]):
+    later = np.triu(visible & ~equal[..., np.newaxis], 1)
+    if weights.shape[-1] == weights.shape[-2] and later.any() and not weights[later].any():
         raise ValueError(
-            "weights: causal? Nearly all above the diagonal are 0; add --mask causal, and beside "
+            "weights: causal? All above the diagonal are 0; add --mask causal, and beside "
             "padding --mask causal,FILE with the mask of the tokenizer, or --mask causal,padding"
         )
     hidden, whole = (each.sum(dtype=np.float64) for each in (weights * ~visible, weights))
@@ -52,16 +52,6 @@ def _check(weights: Array, visible: BoolArray) -> None:
 def equal_rows(weights: Array) -> BoolArray:
     """True for the rows whose weights are equal to the last bit, or NaN, as in padding."""
     return np.asarray(((weights == weights[..., :1]) | np.isnan(weights)).all(axis=-1))
-
-
-def _is_causal(weights: Array, visible: BoolArray) -> bool:
-    """True for squares with less than 1% of the weights above the diagonal other than 0, and less than
-    a tenth of the share below it.
-    """
-    pairs = np.triu(visible, 1), np.tril(visible, -1)
-    above, below = (np.count_nonzero(weights[one]) / max(1, one.sum()) for one in pairs)
-    is_square = weights.shape[-1] == weights.shape[-2]
-    return bool(is_square and pairs[0].any() and above < min(0.01, below / 10))
 
 
 def scores_of(weights: Array, visible: BoolArray, within: BoolArray) -> tuple[Array, int]:
@@ -82,11 +72,11 @@ def scores_of(weights: Array, visible: BoolArray, within: BoolArray) -> tuple[Ar
     least = np.finfo(np.float16 if is_half else w.dtype).smallest_subnormal
     seen = visible & within
     shown = w * seen
-    tail = [
+    last, before = (
         ((shown >= low) & (shown < _STEP * low)).sum(axis=(-2, -1), keepdims=True)
         for low in (least, _STEP * least)
-    ]
-    is_rounded = (tail[0] > 0) & (2 * tail[0] >= tail[1]) & seen & (w == 0)
+    )
+    is_rounded = (last > 0) & (2 * last >= before) & seen & (w == 0)
     is_rounded &= shown.any(axis=-2, keepdims=True) & shown.any(axis=-1, keepdims=True)
     with np.errstate(divide="ignore"):
         found = np.log(np.where(is_rounded, least, w), dtype=np.float64)

@@ -65,7 +65,8 @@ def test_it_prints_and_writes_what_the_library_finds():
     [
         ("diagnose q.npy k.npy --axes positon,head", "--axes: .*; did you mean position?"),
         ("diagnose q.npy k.npy q.npy", r"no more files than arrays \(q and k\), got 3"),
-        ("diagnose a.npz a.npz", "a.npz: expected one array q, got two"),
+        ("diagnose a.npz a.npz", "a.npz: expected different names of arrays, got q, k, q, k"),
+        ("diagnose a.npz --mask q", "^a.npz: mask: expected one of none, causal, .*, got 'q'"),
         ("diagnose q.npy k.npy --csv q.npy", "--csv: expected a name that ends in .csv, got q.n"),
         (
             "diagnose q.csv",
@@ -83,11 +84,11 @@ def test_it_prints_and_writes_what_the_library_finds():
         ),
         (
             "compare a.npz mixed.npz",
-            "expected the same arrays, got q in A and q.0, q.1 in B",
+            r"expected arrays of the same layers, got numbers \[None\] in A and \[0, 1\] in B",
         ),
         (
             "compare q.npy k.npy",
-            r'^q.npy: .* as np.savez\("qk.npz", q=q, k=k\) .*, got one without',
+            r'^q.npy: .* as np.savez\("qk.npz", q=q, k=k\) .*, got q$',
         ),
     ],
 )
@@ -150,8 +151,6 @@ def test_advice_without_a_mask_holds_for_a_decoder_too():
     said = printed(sdpa("diagnose", *files))
     assert "for a decoder, add --mask causal" in said
     assert "No advice" in said
-    fewer_keys = save(q=q / 50, k=k[..., 12:, :])
-    assert sdpa("diagnose", *fewer_keys).returncode == 1
 
 
 def test_hidden_scores_and_rows_do_not_count():
@@ -213,7 +212,7 @@ def test_padding_is_named_and_left_out_on_request():
     tables = []
     for mask in ("causal", "causal,padding", "causal,am.npy"):
         ran = sdpa("diagnose", "q.npy", "k.npy", "--mask", mask, "--csv", "t.csv")
-        assert ("Rows of zeros, as padding has: 9." in ran.stdout) == (mask == "causal")
+        assert ("as padding has: 9." in ran.stdout) == (mask == "causal")
         tables.append(pd.read_csv("t.csv"))
     assert [table["rows"][0] for table in tables] == [22, 18, 18]
     assert_allclose(tables[1]["entropy"], tables[2]["entropy"])

@@ -68,7 +68,7 @@ K = np.ones((2, 3, 4))
 @pytest.mark.parametrize(
     ("b", "options", "message"),
     [
-        ((K, K[:, :2]), {}, r"same shape, got \[\(1, 2, 3, 3\)\] in a and \[\(1, 2, 3, 2\)\] in b"),
+        ((K, K[:, :2]), {}, r"same shape, got \(2, 3, 3\) .*1\) in a and \(2, 3, 2\) .* in b"),
         (
             np.where(np.tri(3), K[..., :3], -np.inf),
             {},
