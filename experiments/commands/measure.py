@@ -18,7 +18,7 @@ from experiments.measuring.processor import is_supported
 from experiments.running.files import locked, write_atomically
 from experiments.running.fingerprint import commit, suite_source
 from experiments.running.store import Store
-from experiments.running.work import Work, Workers, find_work, unreached
+from experiments.running.work import Work, Workers, find_work
 from experiments.running.workers import helpers, steps
 from experiments.tables.reporter import Reporter
 from experiments.tables.stored import (
@@ -182,7 +182,7 @@ def _write_tables(
                 found = made.result()
             except Exception as error:
                 raise in_part(f"tables of {sweep.name} not made", error) from None
-            if missed := unreached(sweep, found.measured):
+            if missed := found.unreached():
                 report.flag(missed)
             for path, change in write_sweep(results, found).items():
                 report.made(path, change)

@@ -20,19 +20,16 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from experiments.config.errors import MeasurementError, counted
+from experiments.config.errors import MeasurementError
 from experiments.config.sweep import Sweep
 from experiments.measuring.chunk import Chunk
-from experiments.measuring.columns import axis_values, describe
+from experiments.measuring.columns import describe
 from experiments.measuring.experiment import MEASURED, Cell, Measurement
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.measuring.metric import relative_error
 from experiments.running.store import Store
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 PILOT_TRIALS = 200
 # Far above the number of any chunk that is kept.
@@ -171,19 +168,3 @@ def merged(store: Store, chunks: Iterable[Chunk]) -> Measurement:
         RecordError: a record is not sound.
     """
     return reduce(lambda whole, following: whole.merge(following), map(store.read, chunks))
-
-
-def unreached(sweep: Sweep, table: "pd.DataFrame") -> str:
-    """The number of cells that need more trials for the precision of a sweep, in words; empty if none
-    does.
-    """
-    if sweep.precision is None:
-        return ""
-    axes = list(axis_values(sweep.cells[0]))
-    groups = table.groupby(axes, sort=False)
-    errors = [
-        relative_error(sweep.experiment.metrics, rows.to_dict("records")) for _, rows in groups
-    ]
-    missed = sum(error > sweep.precision for error in errors)
-    few = f"{missed} of {counted(len(errors), 'cell')} missed the precision {sweep.precision:g}"
-    return f"{sweep.name}: {few} and need more than max_trials {sweep.trials}" if missed else ""

@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 
 from experiments.kinds.support import is_few
-from experiments.measuring.columns import names
+from experiments.measuring.columns import Column, names
 from experiments.measuring.intervals import LEVEL
 from experiments.measuring.metric import FEW_DRAWS
-from experiments.tables.derived import Derived, Field, after_axes, columns_of_text, fold
+from experiments.tables.derived import Derived, Field, after_axes, fold
 from experiments.tables.results import Results, SweepAxes
 from experiments.tables.slopes import fall_through_zero, interpolated
 from sdpa.scaling import SCALED, UNSCALED
@@ -145,33 +145,79 @@ def _crossings(cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
         }
 
 
-_KIND = columns_of_text(
-    f"""
-    norm str norm of a row: {", ".join(NORMS)} (|J|_F, |dL/dq|, and divisor times |dL/dq|)
-    statistic str statistic of the norm over all rows: {" or ".join(NORM_STATISTICS)}
-    """
+_KIND = (
+    Column(
+        "norm",
+        "str",
+        f"norm of a row: {', '.join(NORMS)} (|J|_F, |dL/dq|, and divisor times |dL/dq|)",
+    ),
+    Column(
+        "statistic", "str", f"statistic of the norm over all rows: {' or '.join(NORM_STATISTICS)}"
+    ),
 )
-_RATIO_COLUMNS = _KIND + columns_of_text(
-    f"""
-    ratio float? {UNSCALED} norm divided by the norm under {SCALED}; empty if one of them is 0
-    ratio_low float? lower end of the {LEVEL:.0%} interval of the ratio, valid for any correlation of the two norms
-    ratio_high float? upper end of the same interval
-    ratio_exact float? ratio of the exact norms; empty if they are unknown
-    {FEW_DRAWS} str? scalings whose norm has too few effective draws for a reliable interval
-    """
+_RATIO_COLUMNS = (
+    *_KIND,
+    Column(
+        "ratio",
+        "float",
+        f"{UNSCALED} norm divided by the norm under {SCALED}; empty if one of them is 0",
+        may_be_empty=True,
+    ),
+    Column(
+        "ratio_low",
+        "float",
+        f"lower end of the {LEVEL:.0%} interval of the ratio, valid for any correlation of the two norms",
+        may_be_empty=True,
+    ),
+    Column("ratio_high", "float", "upper end of the same interval", may_be_empty=True),
+    Column(
+        "ratio_exact",
+        "float",
+        "ratio of the exact norms; empty if they are unknown",
+        may_be_empty=True,
+    ),
+    Column(
+        FEW_DRAWS,
+        "str",
+        "scalings whose norm has too few effective draws for a reliable interval",
+        may_be_empty=True,
+    ),
 )
-_CROSSING = columns_of_text(
-    f"""
-    level float level that the ratio crosses: {EQUAL:g} or {TENTH:g}
-    crossing float? d_k at which the ratio falls through the level; empty if it does not within the sweep
-        := ratio(crossing) = level
-    crossing_low float? lower end of the {LEVEL:.0%} interval of the crossing; empty if below the smallest d_k
-    crossing_high float? upper end of the same interval; empty if above the largest d_k
-    crossing_exact float? crossing of the exact ratios; empty if they are unknown or do not cross within the sweep
-    smallest_d_k int smallest d_k of the sweep
-    largest_d_k int largest d_k of the sweep
-    ratio_at_largest float? ratio at the largest d_k with a known ratio
-    """
+_CROSSING = (
+    Column("level", "float", f"level that the ratio crosses: {EQUAL:g} or {TENTH:g}"),
+    Column(
+        "crossing",
+        "float",
+        "d_k at which the ratio falls through the level; empty if it does not within the sweep",
+        "ratio(crossing) = level",
+        may_be_empty=True,
+    ),
+    Column(
+        "crossing_low",
+        "float",
+        f"lower end of the {LEVEL:.0%} interval of the crossing; empty if below the smallest d_k",
+        may_be_empty=True,
+    ),
+    Column(
+        "crossing_high",
+        "float",
+        "upper end of the same interval; empty if above the largest d_k",
+        may_be_empty=True,
+    ),
+    Column(
+        "crossing_exact",
+        "float",
+        "crossing of the exact ratios; empty if they are unknown or do not cross within the sweep",
+        may_be_empty=True,
+    ),
+    Column("smallest_d_k", "int", "smallest d_k of the sweep"),
+    Column("largest_d_k", "int", "largest d_k of the sweep"),
+    Column(
+        "ratio_at_largest",
+        "float",
+        "ratio at the largest d_k with a known ratio",
+        may_be_empty=True,
+    ),
 )
 _NEEDS = ("inputs", "jacobian_norm", "query_gradient_norm")
 TABLES = (

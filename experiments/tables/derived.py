@@ -1,14 +1,11 @@
 """Declarations of derived tables, and the functions that make their rows and columns."""
 
-import re
-import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import pandas as pd
 
-from experiments.measuring.columns import Column, Type, axis_columns
+from experiments.measuring.columns import Column, axis_columns
 from experiments.measuring.experiment import MEASURED, AnyExperiment
 from experiments.tables.results import Results
 
@@ -61,27 +58,6 @@ def fold(
         identity = dict(zip(by, key, strict=True))
         found += [{**identity, **row} for row in derive(group)]
     return pd.DataFrame(found, columns=[*by, *columns])
-
-
-def columns_of_text(text: str) -> tuple[Column, ...]:
-    """Columns from lines `name type meaning := formula`; an indented line continues the one before it.
-
-    A type may have a unit in brackets, and `?` if values may be missing.
-
-    >>> columns_of_text("width float[decades]? of the band := sum_i p_i D_i")
-    (Column(name='width', type='float', meaning='of the band', formula='sum_i p_i D_i', unit='decades', \
-may_be_empty=True),)
-    """
-    found = []
-    joined = re.sub(r"\n +", " ", textwrap.dedent(text).strip())
-    for line in joined.splitlines():
-        name, kind, words = line.split(maxsplit=2)
-        meaning, _, formula = words.partition(" := ")
-        type_name, _, unit = kind.rstrip("?").rstrip("]").partition("[")
-        found.append(
-            Column(name, cast(Type, type_name), meaning, formula, unit, kind.endswith("?"))
-        )
-    return tuple(found)
 
 
 def after_axes(columns: Iterable[Column], *, but: str = "") -> ColumnsOf:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from experiments.config.errors import counted
 from experiments.config.sweep import Sweep
 from experiments.measuring.columns import as_json, axis_names, defaults
 from experiments.measuring.experiment import MEASURED, AnyExperiment, Cell
-from experiments.measuring.metric import Metric
+from experiments.measuring.metric import Metric, relative_error
 
 
 @dataclass(frozen=True)
@@ -91,3 +92,18 @@ class Results(dict[str, pd.DataFrame]):
     def metrics(self) -> dict[str, Metric]:
         """The metrics of the experiment by name."""
         return {metric.name: metric for metric in self.experiment.metrics}
+
+    def unreached(self) -> str:
+        """The number of cells that need more trials for the precision of the sweep, in words; empty if
+        none does.
+        """
+        sweep = self.sweep
+        if sweep.precision is None:
+            return ""
+        cells = self.measured.groupby(axis_names(self.experiment.cell), sort=False)
+        errors = [
+            relative_error(self.experiment.metrics, rows.to_dict("records")) for _, rows in cells
+        ]
+        missed = sum(error > sweep.precision for error in errors)
+        few = f"{missed} of {counted(len(errors), 'cell')} missed the precision {sweep.precision:g}"
+        return f"{sweep.name}: {few} and need more than max_trials {sweep.trials}" if missed else ""

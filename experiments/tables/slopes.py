@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from experiments.measuring.columns import names
+from experiments.measuring.columns import Column, names
 from experiments.measuring.experiment import RULE_COLUMNS, Floats
-from experiments.tables.derived import Derived, Field, after_axes, columns_of_text, fold
+from experiments.tables.derived import Derived, Field, after_axes, fold
 from experiments.tables.results import Results
 from sdpa.theory.integrals import lagrange
 
@@ -132,14 +132,24 @@ def fall_through_zero(x: Floats, y: Floats) -> float:
     return float(x[i] + step * y[i] / fall)
 
 
-_FITTED = columns_of_text(
-    """
-    exponent float? p if the divisor is d_k^p; empty for any other rule
-    points int number of values of d_k in the fit
-    slope float least-squares slope of ln score_variance against ln d_k
-    slope_se float standard error of the slope, from the standard errors of the points
-    slope_exact float? the same slope of score_variance_exact; empty if an exact variance is unknown
-    """
+_FITTED = (
+    Column(
+        "exponent",
+        "float",
+        "p if the divisor is d_k^p; empty for any other rule",
+        may_be_empty=True,
+    ),
+    Column("points", "int", "number of values of d_k in the fit"),
+    Column("slope", "float", "least-squares slope of ln score_variance against ln d_k"),
+    Column(
+        "slope_se", "float", "standard error of the slope, from the standard errors of the points"
+    ),
+    Column(
+        "slope_exact",
+        "float",
+        "the same slope of score_variance_exact; empty if an exact variance is unknown",
+        may_be_empty=True,
+    ),
 )
 TABLES = (
     Derived(

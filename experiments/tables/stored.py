@@ -53,6 +53,7 @@ def write_sweep(
         origin: of values measured earlier: what their sidecar has beside its checksums.
     """
     sweep = found.sweep
+    same = is_measured_alike(results, sweep)
     sidecar = sidecar_path(results, sweep.name)
     values = (sweep.name, sweep.experiment.name, sweep.seed)
     identity = dict(zip(names(IDENTITY), values, strict=True))
@@ -66,7 +67,6 @@ def write_sweep(
     before: Sidecar = {"sha256": {}}
     with suppress(TableError):
         before = read_sidecar(sidecar)
-    same = is_measured_alike(results, sweep)
     changes = {path: update(path, contents[kind]) for kind, path in paths.items()}
     made = {
         **made_of(sweep),

@@ -22,7 +22,6 @@ from experiments.tables.derived import (
     VERDICTS,
     Derived,
     after_axes,
-    columns_of_text,
 )
 from experiments.tables.exact import known_metrics
 from sdpa import LAWS
@@ -119,26 +118,39 @@ class Agreement(NamedTuple):
         return "\n  ".join([f"measured values and theory disagree, p = {self.p_value:.2g}", *lines])
 
 
-_VERDICT = columns_of_text(
-    """
-    trials int independent draws
-    metric str name of the measured value, a column of the sweep's table
-    measured float measured value
-    exact float exact value
-    error float standard error between draws, from the end of the 95% interval on the side of the exact value, at least
-        the error of the exact value := max(|end - measured| / t, accuracy |exact|)
-    z float difference between measured and exact value in units of error := (measured - exact) / error
-    p_value float? probability that chance gives a difference at least this large (Student's t); empty if few draws
-        carry the value, which then is not tested
-    """
+_VERDICT = (
+    Column("trials", "int", "independent draws"),
+    Column("metric", "str", "name of the measured value, a column of the sweep's table"),
+    Column("measured", "float", "measured value"),
+    Column("exact", "float", "exact value"),
+    Column(
+        "error",
+        "float",
+        "standard error between draws, from the end of the 95% interval on the side of the exact "
+        "value, at least the error of the exact value",
+        "max(|end - measured| / t, accuracy |exact|)",
+    ),
+    Column(
+        "z",
+        "float",
+        "difference between measured and exact value in units of error",
+        "(measured - exact) / error",
+    ),
+    Column(
+        "p_value",
+        "float",
+        "probability that chance gives a difference at least this large (Student's t); empty if few "
+        "draws carry the value, which then is not tested",
+        may_be_empty=True,
+    ),
 )
 
 
 def _columns(experiment: AnyExperiment) -> tuple[Column, ...]:
     """The columns of verdicts: the axes and the scaling of a value, then the verdict."""
     columns = experiment.table_columns
-    treatment = [column for column in columns if column.name in ("scaling", "divisor")]
-    return after_axes([*treatment, *_VERDICT])(experiment)
+    of_rule = [column for column in columns if column.name in ("scaling", "divisor")]
+    return after_axes([*of_rule, *_VERDICT])(experiment)
 
 
 TABLES = (

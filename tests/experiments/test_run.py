@@ -21,10 +21,11 @@ from experiments.measuring.experiment import MEASURED
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.running import workers
 from experiments.running.store import Store
-from experiments.running.work import PILOT_TRIALS, cell_chunks, find_work, merged, unreached
+from experiments.running.work import PILOT_TRIALS, cell_chunks, find_work, merged
 from experiments.running.workers import LocalWorkers, count_step, helpers, steps
 from experiments.tables.analyse import tabulated
 from experiments.tables.reporter import Reporter
+from experiments.tables.results import Results
 from sdpa import Scaling
 from tests.plain_rows import RULES
 
@@ -153,10 +154,14 @@ def test_trials_follow_from_the_pilot_alone_whose_draws_are_in_no_estimate(store
         plain = dataclasses.replace(of(PRECISE, d_k=(cell.d_k,)), trials=trials, precision=None)
         expected = measured(Store(tmp_path / "plain"), plain)
         pd.testing.assert_frame_equal(expected, rows.reset_index(drop=True))
-    assert unreached(PRECISE, table) == ""
+    assert Results(PRECISE, {MEASURED: table}).unreached() == ""
     between = relative_errors(table).groupby(table["d_k"]).max().mean()
     rougher = dataclasses.replace(PRECISE, precision=between)
-    assert unreached(rougher, table).startswith("precise: 1 of 2 cells missed the precision")
+    assert (
+        Results(rougher, {MEASURED: table})
+        .unreached()
+        .startswith("precise: 1 of 2 cells missed the precision")
+    )
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -164,7 +169,9 @@ def test_max_trials_and_the_fewest_trials_bound(store):
     capped = dataclasses.replace(PRECISE, trials=300)
     table = measured(store, capped)
     assert set(table["trials"]) == {300}
-    assert unreached(capped, table).endswith("and need more than max_trials 300")
+    assert (
+        Results(capped, {MEASURED: table}).unreached().endswith("and need more than max_trials 300")
+    )
     rough = dataclasses.replace(of(PRECISE, d_k=(4,)), precision=0.9, trials=MIN_TRIALS + 1)
     assert set(measured(store, rough)["trials"]) == {MIN_TRIALS}
     # Its entropy, or the square of its norms, is 0 in double precision: no number of trials gives

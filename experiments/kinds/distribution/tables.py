@@ -12,10 +12,10 @@ import pandas as pd
 
 from experiments.kinds.distribution.cell import BINS, COUNTS, bin_edges
 from experiments.kinds.support import significant
-from experiments.measuring.columns import names
+from experiments.measuring.columns import Column, names
 from experiments.measuring.experiment import Floats
 from experiments.measuring.intervals import MIN_TRIALS
-from experiments.tables.derived import Derived, columns_of_text
+from experiments.tables.derived import Derived
 from sdpa import theory
 
 _COARSE = 64  # bins of a measurement per bin of the histogram
@@ -79,25 +79,29 @@ def _survival(edges: Floats, d_k: int) -> Floats:
     return np.asarray(theory.score_survival(edges * math.sqrt(d_k), d_k))
 
 
-_HISTOGRAM_COLUMNS = columns_of_text(
-    """
-    d_k int width of queries and keys
-    low float lower end of the bin := q.k / sqrt(d_k)
-    high float upper end of the bin
-    count int scores in the bin
-    density float share of the scores in the bin, divided by the width of the bin
-    density_se float standard error of the density (binomial)
-    density_exact float exact mean density over the bin
-    """
+_HISTOGRAM_COLUMNS = (
+    Column("d_k", "int", "width of queries and keys"),
+    Column("low", "float", "lower end of the bin", "q.k / sqrt(d_k)"),
+    Column("high", "float", "upper end of the bin"),
+    Column("count", "int", "scores in the bin"),
+    Column("density", "float", "share of the scores in the bin, divided by the width of the bin"),
+    Column("density_se", "float", "standard error of the density (binomial)"),
+    Column("density_exact", "float", "exact mean density over the bin"),
 )
-_TEST_COLUMNS = columns_of_text(
-    f"""
-    d_k int width of queries and keys
-    trials int independent pairs of a query and a key
-    statistic float largest distance between the measured and the exact law at {2 * BINS + 1} points
-        (Kolmogorov-Smirnov) := max |F_n - F|
-    p_value float probability of a distance at least this large if the scores follow the exact law
-    """
+_TEST_COLUMNS = (
+    Column("d_k", "int", "width of queries and keys"),
+    Column("trials", "int", "independent pairs of a query and a key"),
+    Column(
+        "statistic",
+        "float",
+        f"largest distance between the measured and the exact law at {2 * BINS + 1} points (Kolmogorov-Smirnov)",
+        "max |F_n - F|",
+    ),
+    Column(
+        "p_value",
+        "float",
+        "probability of a distance at least this large if the scores follow the exact law",
+    ),
 )
 TABLES = (
     Derived(

@@ -15,7 +15,7 @@ import pandas as pd
 from experiments.kinds.language.cell import HEADS, HEADS_COLUMNS, HISTORY, HISTORY_COLUMNS
 from experiments.measuring.columns import Column, names
 from experiments.measuring.experiment import RULE_COLUMNS, AnyExperiment
-from experiments.tables.derived import Derived, Field, after_axes, columns_of_text, fold
+from experiments.tables.derived import Derived, Field, after_axes, fold
 from experiments.tables.results import Results
 
 BANDS = "bands"
@@ -61,16 +61,14 @@ def _at_best(kind: str, results: Results) -> pd.DataFrame:
     return results[kind].merge(best[same], on=same)
 
 
-_BAND = columns_of_text(
-    f"""
-    lowest_rate float smallest learning rate of the sweep
-    highest_rate float largest learning rate of the sweep
-    {BEST_RATE} float learning rate with the smallest median loss
-    band_from float smallest rate of the band
-    band_to float largest rate of the band
-    octaves float width of the band := log2(band_to / band_from)
-    diverged_least float smallest share of runs that diverge at a rate
-    """
+_BAND = (
+    Column("lowest_rate", "float", "smallest learning rate of the sweep"),
+    Column("highest_rate", "float", "largest learning rate of the sweep"),
+    Column(BEST_RATE, "float", "learning rate with the smallest median loss"),
+    Column("band_from", "float", "smallest rate of the band"),
+    Column("band_to", "float", "largest rate of the band"),
+    Column("octaves", "float", "width of the band", "log2(band_to / band_from)"),
+    Column("diverged_least", "float", "smallest share of runs that diverge at a rate"),
 )
 
 

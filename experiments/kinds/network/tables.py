@@ -12,9 +12,9 @@ import pandas as pd
 from scipy import special
 
 from experiments.kinds.network.cell import LAYER_COLUMNS, LAYERS, Cell
-from experiments.measuring.columns import names
+from experiments.measuring.columns import Column, names
 from experiments.measuring.intervals import MIN_TRIALS
-from experiments.tables.derived import Derived, after_axes, columns_of_text
+from experiments.tables.derived import Derived, after_axes
 from experiments.tables.results import Results
 from sdpa.theory.gradient_growth import StackLayer, attention_stack
 
@@ -27,15 +27,18 @@ _HOLDS = (
 )
 _SLACK, _MOST_ERROR = 0.05, 0.025  # of a value
 _GROWTH = "stream_gradient_growth"
-_LAW = columns_of_text(
-    """
-    stream_law float? law of stream; empty beside a mask, a rotation or an MLP, and below d_k = 32
-    cosine_law float? law of cosine
-    collision_law float? law of collision
-    stream_gradient_law float? law of stream_gradient
-    gradient_cosine_law float? law of gradient_cosine
-    query_gradient_law float? law of query_gradient
-    """
+_LAW = (
+    Column(
+        "stream_law",
+        "float",
+        "law of stream; empty beside a mask, a rotation or an MLP, and below d_k = 32",
+        may_be_empty=True,
+    ),
+    Column("cosine_law", "float", "law of cosine", may_be_empty=True),
+    Column("collision_law", "float", "law of collision", may_be_empty=True),
+    Column("stream_gradient_law", "float", "law of stream_gradient", may_be_empty=True),
+    Column("gradient_cosine_law", "float", "law of gradient_cosine", may_be_empty=True),
+    Column("query_gradient_law", "float", "law of query_gradient", may_be_empty=True),
 )
 
 
