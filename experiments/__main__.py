@@ -64,19 +64,19 @@ def all_parts(job: Job) -> None:
         # A figure without a drawing ends here, before anything is measured.
         from experiments.figures import rendering  # noqa: F401
 
-    attempt([*_measuring(job), _drawing(job), *_checking(job), *_writing(job)])
+    _do(job, _measure, _describe, _draw, _check, _check_model, _examples, _draw_model, _page)
 
 
 @command(app, *SWEEPS, *WORKERS, "format", start=at_every_save)
 def watch(job: Job) -> None:
     """At every save of the config, measure sweeps, draw their figures, and say what changed most."""
-    attempt([*_measuring(job), _drawing(job)])
+    _do(job, _measure, _describe, _draw)
 
 
 @command(app, *SWEEPS, *WORKERS)
 def run(job: Job) -> None:
     """Measure the missing chunks of sweeps and write their tables; make calls it results."""
-    attempt(_measuring(job))
+    _do(job, _measure, _describe)
 
 
 @command(app, *SWEEPS)
@@ -85,56 +85,16 @@ def analyse(job: Job) -> None:
     analyse_again(job.sweeps, job.results, job.report)
 
 
-def _measuring(job: Job) -> list[Callable[[], object]]:
-    asked, report = job.asked, job.report
-    workers = asked.workers(report.line)
-    return [
-        partial(
-            measure,
-            job.config,
-            job.sweeps,
-            job.results,
-            workers,
-            jobs=asked.jobs,
-            report=report,
-        ),
-        partial(checks.write_columns, job.study, report),
-    ]
-
-
 @command(app, *SWEEPS, "format")
 def draw(job: Job) -> None:
     """Draw the figures of sweeps from their tables; make calls it figures."""
-    _drawing(job)()
-
-
-def _drawing(job: Job) -> Callable[[], object]:
-    from experiments.figures import draw as figures
-
-    asked = job.asked
-    return partial(
-        figures.draw_sweeps,
-        job.study,
-        job.sweeps,
-        jobs=asked.jobs,
-        formats=asked.further_formats,
-        report=job.report,
-    )
+    _do(job, _draw)
 
 
 @command(app, *SWEEPS)
 def check(job: Job) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones."""
-    attempt(_checking(job))
-
-
-def _checking(job: Job) -> list[Callable[[], object]]:
-    checked = partial(checks.check, job.study, job.sweeps, report=job.report)
-    if not _is_of_this_repository(job):
-        return [checked]
-    from experiments.publication.models.command import check_model
-
-    return [checked, partial(check_model, job.results, job.report)]
+    _do(job, _check, _check_model)
 
 
 @command(app, *SWEEPS)
@@ -145,36 +105,7 @@ def page(job: Job) -> None:
 
     It names the sweeps without sound tables at its top; if there are any, the status is 1.
     """
-    attempt([_drawing(job), *_writing(job)])
-
-
-def _writing(job: Job) -> list[Callable[[], object]]:
-    from experiments.publication.pages import index
-
-    job.report.next(f"open {job.results / 'index.html'} in a browser")
-    page = partial(
-        index.write_page, job.study, job.asked.config, first=job.asked.names, report=job.report
-    )
-    return [*_of_this_repository(job), page]
-
-
-def _of_this_repository(job: Job) -> list[Callable[[], object]]:
-    """The parts that the folder `results` has beside tables, figures and page; none for other
-    folders and for named sweeps.
-    """
-    if not _is_of_this_repository(job):
-        return []
-    from experiments.publication.examples import walk as examples
-    from experiments.publication.models import command as models
-
-    return [
-        partial(examples.write_examples, job.results, job.report),
-        partial(models.draw_model, job.results, job.report),
-    ]
-
-
-def _is_of_this_repository(job: Job) -> bool:
-    return not job.asked.names and job.results.resolve() == SHIPPED_RESULTS.resolve()
+    _do(job, _draw, _examples, _draw_model, _page)
 
 
 @command(app, *SWEEPS, *WORKERS)
@@ -182,9 +113,72 @@ def plan(job: Job) -> None:
     """Print the chunks that a run would measure, and roughly how much time and memory it would
     take.
     """
-    workers = job.asked.workers(print)
     todo = find_work(Store(job.results / STORE), job.sweeps)
-    print(*plan_lines(job.sweeps, job.results, todo, workers), sep="\n")
+    print(*plan_lines(job.sweeps, job.results, todo, job.workers), sep="\n")
+
+
+def _do(job: Job, *parts: Callable[[Job], None]) -> None:
+    """Do parts of a command in order, each even if others fail."""
+    attempt(partial(part, job) for part in parts)
+
+
+def _measure(job: Job) -> None:
+    measure(
+        job.config,
+        job.sweeps,
+        job.results,
+        job.workers,
+        jobs=job.asked.jobs,
+        report=job.report,
+    )
+
+
+def _describe(job: Job) -> None:
+    checks.write_columns(job.study, job.report)
+
+
+def _draw(job: Job) -> None:
+    from experiments.figures.draw import draw_sweeps
+
+    jobs, formats = job.asked.jobs, job.formats
+    draw_sweeps(job.study, job.sweeps, jobs=jobs, formats=formats, report=job.report)
+
+
+def _check(job: Job) -> None:
+    checks.check(job.study, job.sweeps, report=job.report)
+
+
+def _check_model(job: Job) -> None:
+    if _is_of_this_repository(job):
+        from experiments.publication.models.command import check_model
+
+        check_model(job.results, job.report)
+
+
+def _examples(job: Job) -> None:
+    if _is_of_this_repository(job):
+        from experiments.publication.examples.walk import write_examples
+
+        write_examples(job.results, job.report)
+
+
+def _draw_model(job: Job) -> None:
+    if _is_of_this_repository(job):
+        from experiments.publication.models.command import draw_model
+
+        draw_model(job.results, job.report)
+
+
+def _page(job: Job) -> None:
+    from experiments.publication.pages.index import write_page
+
+    write_page(job.study, job.asked.config, first=job.asked.names, report=job.report)
+    job.report.next(f"open {job.results / 'index.html'} in a browser")
+
+
+def _is_of_this_repository(job: Job) -> bool:
+    """True if the folder has examples and a pretrained model beside tables, figures and page."""
+    return not job.asked.names and job.results.resolve() == SHIPPED_RESULTS.resolve()
 
 
 @app.command()

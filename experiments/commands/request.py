@@ -127,14 +127,16 @@ class Request:
 
 @dataclass(frozen=True)
 class Job:
-    """A request with the config that it names, the requested sweeps, the folder of their tables,
-    and its reporter.
+    """A request with what it names: the config, the requested sweeps, the folder of their tables, the
+    workers, and the formats of figures beside PNG; and its reporter.
     """
 
     asked: Request
     config: Config
     sweeps: tuple[Sweep, ...]
     results: Path
+    workers: Workers
+    formats: Sequence[str]
     report: Reporter
 
     @cached_property
@@ -147,8 +149,8 @@ def job_of(asked: Request, report: Reporter) -> Job:
     """The job that a user asked for.
 
     Raises:
-        UsageError: the config is invalid, a sweep is unknown, or the results folder is a file or
-            belongs to something else.
+        UsageError: the config is invalid, a sweep or a format is unknown, the results folder is a
+            file or belongs to something else, or options of workers exclude each other.
     """
     folder = asked.folder
     config = load_config(asked.config)
@@ -159,7 +161,8 @@ def job_of(asked: Request, report: Reporter) -> Job:
                 f"{asked.config}: got the sweep {name!r}, expected one of {', '.join(known)}"
             )
     chosen = tuple(sweep for sweep in config.sweeps if not asked.names or sweep.name in asked.names)
-    return Job(asked, config, chosen, folder, report)
+    workers, formats = asked.workers(report.line), asked.further_formats
+    return Job(asked, config, chosen, folder, workers, formats, report)
 
 
 Body = Callable[[Job], None]  # of a command
