@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.models, pytest.mark.filterwarnings("ignore")]
 
 PAGE = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
 TABLE = re.findall(r"^\| (PyTorch|JAX) ([\d.]+) \| (\w+) \| (\w+) \| (.+) \|$", PAGE, re.MULTILINE)
-assert len(TABLE) >= 7  # no rows would be no tests
+assert len(TABLE) >= 4  # no rows would be no tests
 
 
 def wrapper(package):

@@ -1,8 +1,8 @@
 """The audit of an attention function from its outputs alone: facts, and the mistake if it has one.
 
-`model` is an attention whose scores are a sum of declared features, `facts` are fitted to weights,
-`mistakes` is the list of what no fact names, `probes` calls the function, and `report` finds what
-gives all outputs, and tells it.
+`model` is an attention whose scores are a sum of declared features, `probes` calls the function,
+`facts` are fitted to the weights that it shows, `mistakes` is the list of what no fact names, and
+`report` tells what gives all outputs.
 """
 
 from sdpa.auditing.report import Audit, audit

@@ -1,149 +1,132 @@
 """Facts of an attention, fitted to its weights, and their words."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
-from typing import Any, NamedTuple
 
 import numpy as np
 
-from sdpa.auditing.model import BIASES, FEATURES, PRODUCTS, Array, Attention
+from sdpa.auditing.model import BIASES, PRODUCTS, Array, Attention
 
-_EQUATIONS = 1000  # of a fit for a head
-
-
-class Precision(NamedTuple):
-    """What arrays of a type can tell."""
-
-    rounding: float  # of outputs beside the size of scores, with some room
-    near: float  # of ln(weight)
-    far: int  # a score s beyond which neither e^s nor e^-s is a number above 0
-    lowest: float  # ln(weight) that is exact, with some room
+_NEAR = 0.01  # of ln(weight), and of numbers at several sizes
 
 
-def fit(a: Attention, weights: Array, precision: Precision) -> Attention:
-    """The attention with these weights; with unknown scores if no product of q and k gives them."""
-    uniform = np.ptp(weights, axis=-1, keepdims=True) < 1e-9
-    uniform &= not uniform.all()  # some rows: those of queries without keys
-    logs = np.log(np.abs(np.where(uniform, 0, weights)))
-    seen = logs > precision.lowest
-    a = replace(a, seen=seen, blank=np.where(uniform, weights, 0), least=np.floor(weights.min()))
-    if np.any(seen.sum(axis=-1) > 1):  # the weight of a single key tells nothing about its score
-        a = replace(a, coefficients=_coefficients(a, logs, precision.near))
-    # Weights of 0 may be those of low scores.
-    low = a.scores - np.logaddexp.reduce(a.masked, axis=-1, keepdims=True) < precision.lowest + 1
-    a = replace(a, seen=seen | low)
-    total, sink = _total_and_sink(a, weights.sum(axis=-1), precision.near)
-    return replace(a, total=total, sink=np.log(sink)[..., None])
+def fit(a: Attention, weights: Array, dtype: str) -> Attention:
+    """The attention with these weights; what no number gives is nan."""
+    info = np.finfo(dtype)
+    lowest = 0.9 * math.log(info.tiny)  # ln(weight) that is exact, with some room
+    is_blank = np.ptp(weights, axis=-1, keepdims=True) < 1e-9  # of queries without keys
+    logs = np.log(np.abs(np.where(is_blank, 0, weights)))
+    low = ~a.hidden & (np.log(a.weights) < lowest + 1)  # whose weights may well be 0
+    a = replace(a, seen=(logs > lowest) | low, blank=np.where(is_blank, weights, 0))
+    logs = np.where(low, math.nan, logs)
+    jumps = np.abs(np.diff(np.where(a.seen, logs - a.scores, math.nan))) > _NEAR
+    borders = np.flatnonzero(jumps.any(axis=(0, 1, 2))) + 1
+    block = math.gcd(*borders) if len(borders) > 1 else 0
+    a = replace(a, coefficients=_coefficients(a, logs), block=block)
+    rows, sums = a.seen.any(axis=-1, keepdims=True), weights.sum(axis=-1, keepdims=True)
+    shares = np.exp(a.masked).sum(axis=-1, keepdims=True)
+    mean = np.sum(sums, where=rows) / rows.sum()
+    sink = np.sum(shares * (1 / sums - 1), where=rows) / rows.sum()
+    for total, e_sink in (1.0, np.exp(a.sink)), (mean, 0.0), (1.0, sink):
+        fitted = total * np.where(e_sink > 0, shares / (shares + e_sink), 1)
+        if np.allclose(fitted[rows], sums[rows], rtol=max(20 * float(info.eps), 1e-5)):
+            return replace(a, total=total, sink=np.log(e_sink))
+    return replace(a, total=math.nan)
 
 
-def _coefficients(a: Attention, logs: Array, near: float) -> dict[str, Any]:
-    """Coefficients of a product and the biases that give all weights.
+def _coefficients(a: Attention, logs: Array) -> dict[str, float]:
+    """Coefficients of the product and the biases that give all weights best.
 
-    ln w = score - ln(sum of e^score): less their means in rows, ln w are the scores, and least
-    squares give the coefficients for each head.
+    ln w = score - ln(sum of e^score): differences of ln w between next keys are those of scores,
+    and least squares give the coefficients.
     """
-
-    def apart(x: Any) -> Array:
-        x = np.broadcast_to(x, logs.shape)
-        sums = x.sum(axis=-1, keepdims=True, where=a.seen)
-        x = np.where(a.seen, x - sums / a.seen.sum(axis=-1, keepdims=True), 0)
-        by_head = x.swapaxes(0, 1).reshape(logs.shape[1], -1)
-        return np.asarray(by_head[:, :: 1 + by_head.shape[1] // _EQUATIONS, None])
-
-    target = apart(logs)
-    for one in *a.coefficients, *PRODUCTS:
-        names = [*({one: one} | BIASES)]
+    differences = np.diff(logs)
+    pairs = np.isfinite(differences)
+    if not differences[pairs].any():  # the weight of a single key tells nothing about its score
+        return a.coefficients
+    least, best = _NEAR, {"q·k": math.nan}
+    for name, of in PRODUCTS.items():
+        features = {name: of} | BIASES
         try:
-            columns = np.concatenate([apart(FEATURES[name](a)) for name in names], axis=-1)
-            numbers = np.linalg.pinv(columns) @ target
+            steps = [np.diff(np.broadcast_to(x(a), logs.shape))[pairs] for x in features.values()]
+            columns = np.array(steps)
+            numbers = np.linalg.pinv(columns @ columns.T) @ (columns @ differences[pairs])
         except ValueError:  # sizes do not fit, or there is no number
             continue
-        if np.abs(columns @ numbers - target).max() < near:
-            sizes = np.abs(columns * numbers.mT).max(axis=(0, 1))
-            return {names[i]: numbers[:, [i]] for i in np.flatnonzero(sizes > near)}
-    return {"unknown": 1.0}
+        error = np.abs(numbers @ columns - differences[pairs]).max()
+        if error < least:
+            effects = zip(features, numbers.tolist(), np.abs(columns).max(axis=-1), strict=True)
+            best = {x: number for x, number, size in effects if abs(number) * size > error + 1e-6}
+            least = error
+    return best
 
 
-def _total_and_sink(a: Attention, sums: Array, near: float) -> tuple[Any, Any]:
-    """The total and e^sink, (heads, 1), that give the sums of weights: the expected ones before
-    others; nan if none do.
-    """
-    rows = a.seen.any(axis=-1)
-    shares = np.exp(a.masked).sum(axis=-1)
-    sinks = np.sum(shares * (1 / sums - 1), axis=(0, 2), where=rows) / rows.sum(axis=(0, 2))
-    trials = [(1.0, np.exp(a.sink[..., 0])), (sums[rows].sum() / rows.sum(), 0.0)]
-    for total, sink in *trials, (1.0, sinks[:, None]):
-        x = total / (1 + sink / shares) if np.any(sink) else np.full_like(sums, total)
-        if np.allclose(x[rows], sums[rows], rtol=near):
-            return total, sink
-    return math.nan, math.nan
-
-
-def facts_of(expected: list[Attention], found: list[Attention], near: float) -> dict[str, str]:
-    """The facts of attentions of several sizes, each beside the one that is expected."""
-    pairs = [*zip(expected, found, strict=True)]
-    # Biases of hidden keys have no effect at sizes without such keys.
-    others = [f for e, f in pairs if f.coefficients.keys() != e.coefficients.keys()] or found
-    names = others[0].coefficients.keys()
-    alike = [f for f in others if f.coefficients.keys() == names]
-    terms = (_term(name, {f: f.coefficients[name] for f in alike}, near) for name in names)
-    telling = max(pairs, key=lambda pair: (np.any(pair[0].seen != pair[1].seen), pair[1].seen.size))
+def words_of(given: list[Attention]) -> dict[str, str]:
+    """The facts of an attention at several sizes."""
+    scores = []
+    for name in dict.fromkeys(name for a in given for name in a.coefficients):
+        # Biases have no effect at sizes without hidden keys.
+        having = [a for a in given if name in PRODUCTS or name in a.coefficients]
+        scores.append(_formula(name, {a: a.coefficients.get(name, 0.0) for a in having}))
+    blocks = [a.block for a in given if a.block]
+    block = math.gcd(*blocks) if len(blocks) > 1 else 0
     return {
-        "scores": " + ".join(terms) or "without effect",
-        "keys": _keys(*telling),
-        "weights sum to": _term("1", {f: f.total for f in found}, near),
-        "sink as e^logit": _term("1", {f: np.exp(f.sink) for f in found}, near),
+        "scores": " + ".join(scores) or "none",
+        "blocks": f"of {block} keys, with wrong sums or maxima" if block > 8 else "none",
+        "keys": _keys(given),
+        "weights sum to": _formula("1", {a: a.total for a in given}),
+        "e^sink": _formula("1", {a: float(np.exp(a.sink).max()) for a in given}),
     }
 
 
-def _term(of: str, by_size: dict[Attention, Any], near: float) -> str:
-    """Numbers at several sizes, by head, times what they are of: a formula, or one by one."""
-    by_head = [np.ravel(x) for x in by_size.values()]
-    shapes = [a.q.shape[1::2] + a.v.shape[2:] for a in by_size]
-    n_heads, d_k, n_keys, d_v = np.repeat(shapes, [x.size for x in by_head], axis=0).T
-    sizes = {
-        "d_k": d_k,
-        "n_keys": n_keys,
-        "d_v": d_v,
-        "n_heads": n_heads,
-        "(n_heads d_k)": n_heads * d_k,
-        "(d_k up to whole 128s)": -(-d_k // 128) * 128,
-    }
-    factors = {"": n_keys**0, "ln(n_keys)": np.log(n_keys), "(1 + d_k^1/2)": 1 + d_k**0.5}
-    for power, exponent in ("^1/2", 0.5), ("", 1), ("^1/4", 0.25):
-        factors |= {name + power: size**exponent for name, size in sizes.items()}
-    numbers = np.concatenate(by_head)
-    if np.isnan(numbers).any():
-        return "not one number"
-    for above, below in product(factors, factors):
-        rest = numbers * factors[below] / factors[above]
-        if np.allclose(rest, rest[0], rtol=near, atol=0):
-            names = (x for x in (f"{rest[0]:.4g}", of, above) if x not in ("", "1"))
-            return " / ".join(filter(None, (" * ".join(names) or "1", below)))
-    texts = dict.fromkeys(", ".join(dict.fromkeys(f"{one:.3g}" for one in x)) for x in by_head)
-    return f"({' or '.join(texts)}) * {of}".removesuffix(" * 1")
+def _formula(of: str, by_size: dict[Attention, float]) -> str:
+    """A number at several sizes as at most two factors of `of`."""
+    factors = [_factors(a) for a in by_size]
+    for one, two in product(factors[0], repeat=2):
+        pairs = zip(by_size.values(), factors, strict=True)
+        rest = [number / f[one] / f[two] for number, f in pairs]
+        if np.allclose(rest, rest[0], rtol=_NEAR, atol=0):
+            words = f"{np.mean(rest):.4g} * {of}{one}{two}"
+            return words.removeprefix("1 * ").removesuffix(" * 1")
+    return "no rule"
 
 
-def _keys(e: Attention, f: Attention) -> str:
+def _factors(a: Attention) -> dict[str, float]:
+    """What formulas are made of."""
+    n_heads, d_k = a.q.shape[1::2]
+    n_keys, d_v = a.v.shape[2:]
+    sizes = {"d_k": d_k, "n_keys": n_keys, "d_v": d_v, "n_heads": n_heads}
+    sizes["(d_k up to whole 128s)"] = math.ceil(d_k / 128) * 128
+    log = math.log(n_keys)
+    factors = {"": 1.0, " / (1 + d_k^1/2)": 1 / (1 + d_k**0.5)}
+    factors |= {" / ln(n_keys)": 1 / log, " * ln(n_keys)": log}
+    for (name, n), (power, x) in product(sizes.items(), (("^1/2", 0.5), ("", 1), ("^1/4", 0.25))):
+        factors |= {f" / {name}{power}": n**-x, f" * {name}{power}": n**x}
+    return factors
+
+
+def _keys(given: list[Attention]) -> str:
     """The keys that have a weight: by position, or by the expected mask."""
-    n_queries, n_keys = e.hidden.shape[2:]
-    masks = {"all": np.ones_like(e.hidden)}
-    for place, shift in ("last", 0), ("first", n_keys - n_queries):
-        distance = e.distance + shift
-        seen = distance[f.seen.any(axis=(0, 1))]
-        # Causal masks from the first query end far before the last queries' own positions.
-        low, high = seen.min(initial=0), seen.max(initial=-99)
-        start = low if low > distance.min() else -math.inf
-        stop = high if high < distance.max() else math.inf
-        words = f"positions {start:g} to {stop:g} from the query's own, queries at the {place} ones"
-        masks[words] = (distance >= low) & (distance <= high)
-    masks |= {"those of the mask": ~e.hidden, "those that the mask should hide": e.hidden}
-    for words, mask in masks.items():
-        # A query without keys may have any weights.
-        told = f.seen.any(axis=-1, keepdims=True) & mask.any(axis=-1, keepdims=True)
-        if np.any(told) and ((mask == f.seen) | ~told).all():
-            return words
-    last = np.flatnonzero(f.seen[0, 0, -1])
-    ends = f", from {last[0]} to {last[-1]}" if last.size else ""
-    return f"others; the last query sees {last.size} of {n_keys}{ends}"
+
+    def flat(of: Callable[[Attention], Array]) -> Array:
+        # Queries that should see no key may have any weights.
+        rows = (a.seen.any(axis=-1) & ~a.hidden.all(axis=-1) for a in given)
+        arrays = (np.broadcast_to(of(a), a.seen.shape) for a in given)
+        return np.concatenate([x[told].ravel() for x, told in zip(arrays, rows, strict=True)])
+
+    seen, hidden = flat(lambda a: a.seen), flat(lambda a: a.hidden)
+    rules = {"all": seen | True}
+    distance = flat(lambda a: a.distance)
+    places = {"last": distance, "first": distance - flat(lambda a: a.distance[0, 0])}
+    for place, x in places.items():
+        low, high = x.min(where=seen, initial=0), x.max(where=seen, initial=-999)
+        for start, stop in product((-math.inf, low), (math.inf, high)):
+            words = (
+                f"positions {start:g} to {stop:g} from the query's own, queries at the {place} ones"
+            )
+            rules[words] = (x >= start) & (x <= stop)
+    rules |= {"those of the mask": ~hidden, "those that the mask should hide": hidden}
+    alike = (words for words, mask in rules.items() if np.array_equal(seen, mask))
+    return next(alike, f"others; the last query sees {given[-1].seen[0, 0, -1].sum()}")

@@ -20,13 +20,15 @@ class Attention:
         groups: consecutive heads that have the same k and v.
         multiplier: the expected one of q·k.
         cap: the expected soft cap; 0 for none.
-        coefficients: of `FEATURES` in scores, which broadcast with heads.
-        sink: logit of a key without a value, likewise; -inf for none.
+        slopes: the expected ones of ALiBi, which broadcast with heads; 1 for none.
+        coefficients: numbers of `FEATURES` in scores.
+        sink: logit of a key without a value, which broadcasts with heads; -inf for none.
         hidden: True for keys that the mask should hide, (batch, heads, n_queries, n_keys).
         seen: True for keys that have a weight.
         total: the sum of weights, and of the share of the sink.
         blank: weights of queries that see no key.
-        least: the least weight, down to a whole number: below 0 if a mask is added to weights.
+        block: the largest number of whose multiples are all keys at which ln(weight) less the
+            expected score jumps, in any row; 0 if none does.
     """
 
     q: Array
@@ -35,13 +37,14 @@ class Attention:
     groups: int
     multiplier: float
     cap: float
-    coefficients: dict[str, Any]
-    sink: Any
+    slopes: Array
+    coefficients: dict[str, float]
+    sink: Array
     hidden: Array
     seen: Array
     total: float = 1.0
-    blank: Any = 0.0
-    least: float = 0.0
+    blank: Array | float = 0.0
+    block: int = 0
 
     @property
     def distance(self) -> Array:
@@ -76,20 +79,20 @@ class Attention:
         return np.asarray(self.weights @ self.v)
 
 
-def softmax(scores: Array, axis: int = -1, sink: Any = -math.inf) -> Array:
+def softmax(scores: Array, axis: int = -1, sink: Array | float = -math.inf) -> Array:
     """e^score over its sum along an axis and that of a sink; 0 for a score of -inf."""
     sums = np.logaddexp.reduce(scores, axis=axis, keepdims=True)
     shares = np.exp(scores - np.logaddexp(sums, sink))
     return np.where(scores == -math.inf, 0, shares)
 
 
-def _unit(x: Array) -> Array:
-    return np.asarray(x / np.linalg.norm(x, axis=-1, keepdims=True))
-
-
 def in_turn(x: Array, groups: int) -> Array:
     """The keys or values of all heads, if heads of queries read them in turn."""
     return np.tile(x[:, ::groups], (1, groups, 1, 1))
+
+
+def _unit(x: Array) -> Array:
+    return np.asarray(x / np.linalg.norm(x, axis=-1, keepdims=True))
 
 
 PRODUCTS: dict[str, Callable[[Attention], Array]] = {
@@ -98,17 +101,12 @@ PRODUCTS: dict[str, Callable[[Attention], Array]] = {
     "q·k after the soft cap": lambda a: (
         np.tanh(a.q @ a.k.mT * a.multiplier / a.cap) * a.cap / a.multiplier
     ),
-    "q·k after the soft cap before the scale": lambda a: np.tanh(a.q @ a.k.mT / a.cap) * a.cap,
     "q·k of visible keys": lambda a: np.where(a.hidden, 0, a.q @ a.k.mT),
-    "q·k of queries and keys exchanged": lambda a: a.k @ a.q.mT,
     "q·k of keys reshaped, not transposed": lambda a: a.q @ a.k.reshape(a.k.mT.shape),
     "q·k of heads in turn": lambda a: a.q @ in_turn(a.k, a.groups).mT,
-    "q·k of another batch entry": lambda a: a.q @ np.roll(a.k, 1, axis=0).mT,
-    "q·k of the first head of keys": lambda a: a.q @ a.k[:, :1].mT,
 }
-# What scores may be made of: a product, and these.
-BIASES: dict[str, Callable[[Attention], Any]] = {
-    "distance": lambda a: a.distance,
+BIASES: dict[str, Callable[[Attention], Array]] = {
+    "slope * distance": lambda a: a.slopes * a.distance,
     "hidden": lambda a: a.hidden,
 }
-FEATURES = PRODUCTS | BIASES | {"unknown": lambda _: math.nan}
+FEATURES = PRODUCTS | BIASES  # scores are the sum of a product and biases, each times a number
