@@ -1,7 +1,6 @@
 """Facts of an attention, fitted to its weights, and their words."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 
@@ -9,7 +8,8 @@ import numpy as np
 
 from sdpa.auditing.model import BIASES, PRODUCTS, Array, Attention
 
-_NEAR = 0.01  # of ln(weight), and of numbers at several sizes
+_EMPTY = {"zero": 0.0, "nan": math.nan, "uniform": 1.0}  # weights, times the number of keys
+_NEAR = 0.01  # of ln(weight)
 
 
 def fit(a: Attention, weights: Array, dtype: str) -> Attention:
@@ -19,7 +19,11 @@ def fit(a: Attention, weights: Array, dtype: str) -> Attention:
     is_blank = np.ptp(weights, axis=-1, keepdims=True) < 1e-9  # of queries without keys
     logs = np.log(np.abs(np.where(is_blank, 0, weights)))
     low = ~a.hidden & (np.log(a.weights) < lowest + 1)  # whose weights may well be 0
-    a = replace(a, seen=(logs > lowest) | low, blank=np.where(is_blank, weights, 0))
+    rows = weights[a.hidden.all(axis=-1)] * weights.shape[-1]
+    alike = (x for x, n in _EMPTY.items() if np.allclose(rows, n, atol=0.01, equal_nan=True))
+    empty = next(alike, "numbers") if rows.size else ""
+    blank = np.where(is_blank, weights, 0)
+    a = replace(a, seen=(logs > lowest) | low, blank=blank, empty=empty)
     logs = np.where(low, math.nan, logs)
     jumps = np.abs(np.diff(np.where(a.seen, logs - a.scores, math.nan))) > _NEAR
     borders = np.flatnonzero(jumps.any(axis=(0, 1, 2))) + 1
@@ -68,8 +72,8 @@ def words_of(given: list[Attention]) -> dict[str, str]:
     scores = []
     for name in dict.fromkeys(name for a in given for name in a.coefficients):
         # Biases have no effect at sizes without hidden keys.
-        having = [a for a in given if name in PRODUCTS or name in a.coefficients]
-        scores.append(_formula(name, {a: a.coefficients.get(name, 0.0) for a in having}))
+        having = [a for a in given if name in a.coefficients]
+        scores.append(_formula(name, {a: a.coefficients[name] for a in having}))
     blocks = [a.block for a in given if a.block]
     block = math.gcd(*blocks) if len(blocks) > 1 else 0
     return {
@@ -87,7 +91,7 @@ def _formula(of: str, by_size: dict[Attention, float]) -> str:
     for one, two in product(factors[0], repeat=2):
         pairs = zip(by_size.values(), factors, strict=True)
         rest = [number / f[one] / f[two] for number, f in pairs]
-        if np.allclose(rest, rest[0], rtol=_NEAR, atol=0):
+        if np.allclose(rest, rest[0], rtol=0.003, atol=0):
             words = f"{np.mean(rest):.4g} * {of}{one}{two}"
             return words.removeprefix("1 * ").removesuffix(" * 1")
     return "no rule"
@@ -100,8 +104,8 @@ def _factors(a: Attention) -> dict[str, float]:
     sizes = {"d_k": d_k, "n_keys": n_keys, "d_v": d_v, "n_heads": n_heads}
     sizes["(d_k up to whole 128s)"] = math.ceil(d_k / 128) * 128
     log = math.log(n_keys)
-    factors = {"": 1.0, " / (1 + d_k^1/2)": 1 / (1 + d_k**0.5)}
-    factors |= {" / ln(n_keys)": 1 / log, " * ln(n_keys)": log}
+    factors = {"": 1.0, " * ln(n_keys)": log, " / ln(n_keys)": 1 / log}
+    factors[" / (1 + d_k^1/2)"] = 1 / (1 + d_k**0.5)
     for (name, n), (power, x) in product(sizes.items(), (("^1/2", 0.5), ("", 1), ("^1/4", 0.25))):
         factors |= {f" / {name}{power}": n**-x, f" * {name}{power}": n**x}
     return factors
@@ -109,19 +113,10 @@ def _factors(a: Attention) -> dict[str, float]:
 
 def _keys(given: list[Attention]) -> str:
     """The keys that have a weight: by position, or by the expected mask."""
-
-    def flat(of: Callable[[Attention], Array]) -> Array:
-        # Queries that should see no key may have any weights.
-        rows = (a.seen.any(axis=-1) & ~a.hidden.all(axis=-1) for a in given)
-        arrays = (np.broadcast_to(of(a), a.seen.shape) for a in given)
-        return np.concatenate([x[told].ravel() for x, told in zip(arrays, rows, strict=True)])
-
-    seen, hidden = flat(lambda a: a.seen), flat(lambda a: a.hidden)
+    seen, hidden, last, first = (np.concatenate(x) for x in zip(*map(_flat, given), strict=True))
     rules = {"all": seen | True}
-    distance = flat(lambda a: a.distance)
-    places = {"last": distance, "first": distance - flat(lambda a: a.distance[0, 0])}
-    for place, x in places.items():
-        low, high = x.min(where=seen, initial=0), x.max(where=seen, initial=-999)
+    for place, x in ("last", last), ("first", first):
+        low, high = x[seen].min(initial=999), x[seen].max(initial=-999)
         for start, stop in product((-math.inf, low), (math.inf, high)):
             words = (
                 f"positions {start:g} to {stop:g} from the query's own, queries at the {place} ones"
@@ -130,3 +125,12 @@ def _keys(given: list[Attention]) -> str:
     rules |= {"those of the mask": ~hidden, "those that the mask should hide": hidden}
     alike = (words for words, mask in rules.items() if np.array_equal(seen, mask))
     return next(alike, f"others; the last query sees {given[-1].seen[0, 0, -1].sum()}")
+
+
+def _flat(a: Attention) -> list[Array]:
+    """For each query and key: is it seen, is it hidden, and its distance from the query, which is
+    among the last or the first. Queries that should see no key may have any weights.
+    """
+    rows = a.seen.any(axis=-1) & ~a.hidden.all(axis=-1)
+    arrays = a.seen, a.hidden, a.distance, a.distance - a.distance[0, 0]
+    return [np.broadcast_to(x, a.seen.shape)[rows].ravel() for x in arrays]

@@ -29,6 +29,7 @@ class Attention:
         blank: weights of queries that see no key.
         block: the largest number of whose multiples are all keys at which ln(weight) less the
             expected score jumps, in any row; 0 if none does.
+        empty: the output of queries that should see no key, in a word; empty for none.
     """
 
     q: Array
@@ -45,6 +46,7 @@ class Attention:
     total: float = 1.0
     blank: Array | float = 0.0
     block: int = 0
+    empty: str = ""
 
     @property
     def distance(self) -> Array:

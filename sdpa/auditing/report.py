@@ -15,8 +15,6 @@ from sdpa.masks import broadcast_mask, reach_of
 from sdpa.row_maps import RowMap
 from sdpa.scaling import SCALED, Rule, resolve_divisor
 
-EMPTY = {"zero": 0.0, "nan": math.nan, "uniform": 1.0}  # times the mean of values
-
 
 @dataclass
 class Audit:
@@ -100,7 +98,7 @@ def audit(
     shape = np.broadcast_shapes(np.shape(mask), slopes.shape, logits.shape)
     names = "n_keys", "n_queries", "n_heads", "batch"
     fixed = {size: n for size, n in zip(names, shape[::-1], strict=False) if n > 1}
-    sizes = {"batch": 2, "n_heads": 3 * groups, "n_queries": 16, "n_keys": 16} | fixed
+    sizes = {"batch": 2, "n_heads": max(3, 2 * groups), "n_queries": 16, "n_keys": 16} | fixed
     sizes |= {"d_k": d_k, "d_v": d_k}
     if groups < 1:
         raise ValueError(f"groups: expected 1 or more, got {groups}")
@@ -119,7 +117,7 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
     if not cases:
         report.findings.append("no output that can be audited")
         return
-    if words := " or ".join(sorted({_empty(case) for case in cases} - {""})):
+    if words := " or ".join(sorted({case.fitted.empty for case in cases} - {""})):
         report.facts["queries without keys"] = words
         if empty not in ("any", words):
             report.findings.append(f"queries without keys: {words}, expected {empty}")
@@ -139,16 +137,6 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
         error = np.median([case.errors(case.expected).max() for case in wrong])
         size = f"2^{math.log2(error):.0f} of the size of scores"
         report.findings += [*differing, f"{where}, by about {size}, which nothing explains"]
-
-
-def _empty(case: Case) -> str:
-    """The outputs of queries that see no key, in a word; empty if there are none."""
-    rows = case.expected.hidden.all(axis=-1)
-    mean = case.expected.v.mean(axis=2, keepdims=True)
-    for word, factor in EMPTY.items():
-        if np.isclose(case.found, factor * mean, atol=0.01, equal_nan=True)[rows].all():
-            return word if rows.any() else ""
-    return "numbers"
 
 
 def _cause(cases: list[Case], differing: list[str], limit: float) -> list[str]:
