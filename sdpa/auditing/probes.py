@@ -39,16 +39,17 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True)
 class Audited:
-    """A function, the attention of q, k and v that it should be, and the arrays that it gets.
+    """A function, the attention that it should be, and the arrays that it gets.
 
     Attributes:
-        expected: the attention of k and v of all heads, which takes those of each first of a group.
-        sizes: the usual ones, by the names in `draw`.
+        draw: the expected attention of random arrays with a spread of scores, and of sizes by name;
+            beside a largest score, they are near it, and near minus this number in other rows.
+        sizes: the usual ones, of those without a default.
         fixed: those of them that a mask or numbers by head decide.
     """
 
     function: Function
-    expected: Callable[[Array, Array, Array], Attention]
+    draw: Callable[..., Attention]
     dtype: str
     sizes: dict[str, int]
     fixed: Collection[str]
@@ -83,31 +84,6 @@ class Audited:
             fitted = replace(fit(other, weights, self.dtype), q=a.q, k=a.k, v=a.v)
             cases.append(Case(words, found, a, fitted))
         return cases
-
-    def draw(
-        self,
-        spread: float,
-        *,
-        batch: int,
-        n_heads: int,
-        n_queries: int,
-        n_keys: int,
-        d_k: int,
-        d_v: int,
-        largest_score: int = 0,
-    ) -> Attention:
-        """Random arrays with a spread of scores; beside a largest score, they are near it, and
-        near minus this number in every other row.
-        """
-        normal = np.random.default_rng([n_keys, int(spread)]).standard_normal
-        shapes = (n_queries, d_k), (n_keys, d_k), (n_keys, d_v)
-        q, k, v = (normal((batch, n_heads, *shape)) for shape in shapes)
-        multiplier = self.expected(q, k, v).multiplier
-        q *= spread / multiplier / d_k**0.5
-        if largest_score:
-            k[..., 0] = (largest_score / multiplier) ** 0.5
-            q[..., 0] = k[0, 0, 0, 0] * (-1.0) ** np.arange(n_queries)
-        return self.expected(*(x.astype(self.dtype).astype(float) for x in (q, k, v)))
 
     def arrays(self, a: Attention) -> list[Array]:
         """The q, k and v that the function gets."""

@@ -82,33 +82,54 @@ def audit(
     slopes = np.reshape(1.0 if alibi is None else alibi, (-1, 1, 1))
     biases = {} if alibi is None else {"slope * distance": 1.0}
     name = "q·k of unit vectors" if normalize else "q·k after the soft cap" if softcap else "q·k"
-    reach = reach_of(mask.removesuffix("-first")) if isinstance(mask, str) else None
 
-    def expected(q: Array, k: Array, v: Array) -> Attention:
-        k, v = (np.repeat(x[:, ::groups], groups, axis=1) for x in (k, v))
-        own, keys = np.arange(q.shape[2])[:, None], np.arange(k.shape[2])
-        if not str(mask).endswith("-first"):
-            own += len(keys) - len(own)
-        seen = reach.sees(own, keys) if reach else broadcast_mask(mask, np.shape(mask))
-        seen = np.broadcast_to(seen, (*q.shape[:3], len(keys)))
-        multiplier = normalize or 1 / resolve_divisor(scaling, q.shape[3], k.shape[2])
+    def draw(
+        spread: float,
+        *,
+        n_heads: int,
+        d_k: int,
+        d_v: int,
+        batch: int = 2,
+        n_queries: int = 16,
+        n_keys: int = 16,
+        largest_score: int = 0,
+    ) -> Attention:
+        multiplier = normalize or 1 / resolve_divisor(scaling, d_k, n_keys)
+        normal = np.random.default_rng([n_keys, int(spread)]).standard_normal
+        q = normal((batch, n_heads, n_queries, d_k)) * spread / multiplier / d_k**0.5
+        k, v = (normal((batch, n_heads // groups, n_keys, d)) for d in (d_k, d_v))
+        if largest_score:  # or minus it, in every other row
+            k[..., 0] = (largest_score / multiplier) ** 0.5
+            q[..., 0] = k[0, 0, 0, 0] * (-1.0) ** np.arange(n_queries)
+        q, k, v = (x.astype(dtype).astype(float) for x in (q, k, v))
+        k, v = (np.repeat(x, groups, axis=1) for x in (k, v))
+        seen = np.broadcast_to(_seen(mask, n_queries, n_keys), (batch, n_heads, n_queries, n_keys))
         scores = {name: multiplier} | biases
         return Attention(q, k, v, groups, multiplier, softcap, slopes, scores, logits, ~seen, seen)
 
     shape = np.broadcast_shapes(np.shape(mask), slopes.shape, logits.shape)
     names = "n_keys", "n_queries", "n_heads", "batch"
     fixed = {size: n for size, n in zip(names, shape[::-1], strict=False) if n > 1}
-    sizes = {"batch": 2, "n_heads": max(3, 2 * groups), "n_queries": 16, "n_keys": 16} | fixed
-    sizes |= {"d_k": d_k, "d_v": d_k}
+    sizes = {"n_heads": max(3, 2 * groups), "d_k": d_k, "d_v": d_k} | fixed
     if groups < 1:
         raise ValueError(f"groups: expected 1 or more, got {groups}")
-    audited = Audited(attention, expected, dtype, sizes, fixed)
+    audited = Audited(attention, draw, dtype, sizes, fixed)
     report = Audit(getattr(attention, "__name__", type(attention).__name__), [], {})
     with np.errstate(all="ignore"):
         _tell(audited, report, empty)
         if backward and not report.findings:
             _tell_gradients(audited, backward, report)
     return report
+
+
+def _seen(mask: npt.ArrayLike, n_queries: int, n_keys: int) -> Array:
+    """The keys that the mask shows, (..., n_queries, n_keys)."""
+    if not isinstance(mask, str):
+        return broadcast_mask(mask, np.shape(mask))
+    own = np.arange(n_queries)[:, None]
+    if not mask.endswith("-first"):
+        own += n_keys - n_queries
+    return reach_of(mask.removesuffix("-first")).sees(own, np.arange(n_keys))
 
 
 def _tell(audited: Audited, report: Audit, empty: str) -> None:
