@@ -17,15 +17,15 @@ def fit(a: Attention, weights: Array, dtype: str) -> Attention:
     info = np.finfo(dtype)
     lowest = 0.9 * math.log(info.tiny)  # ln(weight) that is exact, with some room
     is_blank = np.ptp(weights, axis=-1, keepdims=True) < 1e-9  # of queries without keys
-    logs = np.log(np.abs(np.where(is_blank, 0, weights)))
+    logs = np.log(np.abs(weights))
+    logs = np.where(is_blank | (logs < lowest), math.nan, logs)
     low = ~a.hidden & (np.log(a.weights) < lowest + 1)  # whose weights may well be 0
-    rows = weights[a.hidden.all(axis=-1)] * weights.shape[-1]
-    alike = (x for x, n in _EMPTY.items() if np.allclose(rows, n, atol=0.01, equal_nan=True))
-    empty = next(alike, "numbers") if rows.size else ""
+    unseen = weights[a.hidden.all(axis=-1)] * weights.shape[-1]
+    alike = (x for x, n in _EMPTY.items() if np.allclose(unseen, n, atol=0.01, equal_nan=True))
+    empty = next(alike, "numbers") if unseen.size else ""
     blank = np.where(is_blank, weights, 0)
-    a = replace(a, seen=(logs > lowest) | low, blank=blank, empty=empty)
-    logs = np.where(low, math.nan, logs)
-    jumps = np.abs(np.diff(np.where(a.seen, logs - a.scores, math.nan))) > _NEAR
+    a = replace(a, seen=np.isfinite(logs) | low, blank=blank, empty=empty)
+    jumps = np.abs(np.diff(logs - a.scores)) > _NEAR
     borders = np.flatnonzero(jumps.any(axis=(0, 1, 2))) + 1
     block = math.gcd(*borders) if len(borders) > 1 else 0
     a = replace(a, coefficients=_coefficients(a, logs), block=block)
@@ -103,11 +103,12 @@ def _factors(a: Attention) -> dict[str, float]:
     n_keys, d_v = a.v.shape[2:]
     sizes = {"d_k": d_k, "n_keys": n_keys, "d_v": d_v, "n_heads": n_heads}
     sizes["(d_k up to whole 128s)"] = math.ceil(d_k / 128) * 128
-    log = math.log(n_keys)
-    factors = {"": 1.0, " * ln(n_keys)": log, " / ln(n_keys)": 1 / log}
-    factors[" / (1 + d_k^1/2)"] = 1 / (1 + d_k**0.5)
-    for (name, n), (power, x) in product(sizes.items(), (("^1/2", 0.5), ("", 1), ("^1/4", 0.25))):
-        factors |= {f" / {name}{power}": n**-x, f" * {name}{power}": n**x}
+    powers = ("^1/2", 0.5), ("", 1), ("^1/4", 0.25)
+    numbers = {name + power: n**x for (name, n), (power, x) in product(sizes.items(), powers)}
+    numbers |= {"ln(n_keys)": math.log(n_keys), "(1 + d_k^1/2)": 1 + d_k**0.5}
+    factors = {"": 1.0}
+    for name, number in numbers.items():
+        factors |= {f" / {name}": 1 / number, f" * {name}": number}
     return factors
 
 
