@@ -9,12 +9,13 @@ import numpy as np
 from sdpa.auditing.model import BIASES, PRODUCTS, Array, Attention
 
 _EMPTY = {"zero": 0.0, "nan": math.nan, "uniform": 1.0}  # weights, times the number of keys
-_NEAR = 0.01  # of ln(weight)
 
 
 def fit(a: Attention, weights: Array, dtype: str) -> Attention:
     """The attention with these weights; what no number gives is nan."""
     info = np.finfo(dtype)
+    rounding = 20 * float(info.eps)
+    near = max(rounding, 0.001)  # of ln(weight)
     lowest = 0.9 * math.log(info.tiny)  # ln(weight) that is exact, with some room
     is_blank = np.ptp(weights, axis=-1, keepdims=True) < 1e-9  # of queries without keys
     logs = np.log(np.abs(weights))
@@ -25,22 +26,22 @@ def fit(a: Attention, weights: Array, dtype: str) -> Attention:
     empty = next(alike, "numbers") if unseen.size else ""
     blank = np.where(is_blank, weights, 0)
     a = replace(a, seen=np.isfinite(logs) | low, blank=blank, empty=empty)
-    jumps = np.abs(np.diff(logs - a.scores)) > _NEAR
+    jumps = np.abs(np.diff(logs - a.scores)) > near
     borders = np.flatnonzero(jumps.any(axis=(0, 1, 2))) + 1
     block = math.gcd(*borders) if len(borders) > 1 else 0
-    a = replace(a, coefficients=_coefficients(a, logs), block=block)
+    a = replace(a, coefficients=_coefficients(a, logs, near), block=block)
     rows, sums = a.seen.any(axis=-1, keepdims=True), weights.sum(axis=-1, keepdims=True)
     shares = np.exp(a.masked).sum(axis=-1, keepdims=True)
     mean = np.sum(sums, where=rows) / rows.sum()
     sink = np.sum(shares * (1 / sums - 1), where=rows) / rows.sum()
     for total, e_sink in (1.0, np.exp(a.sink)), (mean, 0.0), (1.0, sink):
         fitted = total * np.where(e_sink > 0, shares / (shares + e_sink), 1)
-        if np.allclose(fitted[rows], sums[rows], rtol=max(20 * float(info.eps), 1e-5)):
+        if np.allclose(fitted[rows], sums[rows], rtol=max(rounding, 1e-5)):
             return replace(a, total=total, sink=np.log(e_sink))
     return replace(a, total=math.nan)
 
 
-def _coefficients(a: Attention, logs: Array) -> dict[str, float]:
+def _coefficients(a: Attention, logs: Array, near: float) -> dict[str, float]:
     """Coefficients of the product and the biases that give all weights best.
 
     ln w = score - ln(sum of e^score): differences of ln w between next keys are those of scores,
@@ -50,7 +51,7 @@ def _coefficients(a: Attention, logs: Array) -> dict[str, float]:
     pairs = np.isfinite(differences)
     if not differences[pairs].any():  # the weight of a single key tells nothing about its score
         return a.coefficients
-    least, best = _NEAR, {"q·k": math.nan}
+    least, best = near, {"q·k": math.nan}
     for name, of in PRODUCTS.items():
         features = {name: of} | BIASES
         try:

@@ -69,7 +69,7 @@ class Audited:
             "n_queries 5, n_keys 514",
             f"largest_score {largest}",  # neither e^s nor e^-s is a number above 0
         )
-        cases = []
+        cases: list[Case] = []
         for words in inputs:
             sizes = {name: int(n) for name, n in map(str.split, words.split(","))}
             if sizes.keys() & self.fixed:
@@ -80,6 +80,8 @@ class Audited:
                 found, weights = self.output(a), self.weights(other)
             except Exception as error:  # whatever it raises is a result of the audit
                 errors[words] = f"arrays of {self.dtype} raise {type(error).__name__}: {error}"
+                if not cases:
+                    break  # most sizes have the same error
                 continue
             fitted = replace(fit(other, weights, self.dtype), q=a.q, k=a.k, v=a.v)
             cases.append(Case(words, found, a, fitted))
