@@ -21,15 +21,18 @@ def fit(a: Attention, weights: Array, dtype: str) -> Attention:
     logs = np.log(np.abs(weights))
     logs = np.where(is_blank | (logs < lowest), math.nan, logs)
     low = ~a.hidden & (np.log(a.weights) < lowest + 1)  # whose weights may well be 0
+    # Outputs of queries that should see no key.
     unseen = weights[a.hidden.all(axis=-1)] * weights.shape[-1]
     alike = (x for x, n in _EMPTY.items() if np.allclose(unseen, n, atol=0.01, equal_nan=True))
     empty = next(alike, "numbers") if unseen.size else ""
     blank = np.where(is_blank, weights, 0)
     a = replace(a, seen=np.isfinite(logs) | low, blank=blank, empty=empty)
+    # Keys at which any row departs from the expected scores by another number.
     jumps = np.abs(np.diff(logs - a.scores)) > near
     borders = np.flatnonzero(jumps.any(axis=(0, 1, 2))) + 1
     block = math.gcd(*borders) if len(borders) > 1 else 0
     a = replace(a, coefficients=_coefficients(a, logs, near), block=block)
+    # The sums of weights: the expected ones, a total, or those beside a sink.
     rows, sums = a.seen.any(axis=-1, keepdims=True), weights.sum(axis=-1, keepdims=True)
     shares = np.exp(a.masked).sum(axis=-1, keepdims=True)
     mean = np.sum(sums, where=rows) / rows.sum()
