@@ -75,7 +75,7 @@ def audit(
 
     >>> from sdpa import scaled_dot_product_attention
     >>> audit(scaled_dot_product_attention, scaling="unscaled").findings
-    ['scores: q·k / d_k^1/2, expected q·k']
+    ['scores: q·k / d_k^1/2, expected q·k', 'wrong in all inputs']
     """
     sinks = RowMap.with_sinks(softcap, sink).sink
     logits = np.reshape(-math.inf if sinks is None else sinks, (-1, 1, 1))
