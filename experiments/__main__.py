@@ -30,7 +30,7 @@ from experiments.config.paths import SHIPPED_RESULTS, STORE
 from experiments.running.files import require_folder, write_atomically
 from experiments.running.store import Store
 from experiments.running.work import find_work
-from experiments.tables.stored import is_made
+from experiments.tables.stored import Stored
 
 SWEEPS = ("sweep", "config", "results", "verbose")
 WORKERS = ("jobs", "scheduler")
@@ -60,7 +60,7 @@ def all_parts(job: Job) -> None:
 
     A problem in one part does not stop the others; all problems are reported at the end.
     """
-    if not all(is_made(job.results, sweep) for sweep in job.sweeps):
+    if not all(Stored(job.results, sweep).is_current for sweep in job.sweeps):
         # A figure without a drawing ends here, before anything is measured.
         from experiments.figures import rendering  # noqa: F401
 

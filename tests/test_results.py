@@ -17,7 +17,7 @@ from experiments.publication.pages.provenance import provenance
 from experiments.publication.pages.sections import few_rows
 from experiments.publication.pages.statements import read_statements
 from experiments.tables.analyse import agreement, columns_of
-from experiments.tables.stored import why_stale
+from experiments.tables.stored import Stored
 from experiments.tables.study import Study
 from sdpa.theory import attention_expectations
 from tests.page_text import as_shown, assert_whole, words
@@ -145,5 +145,5 @@ def test_shipped_tables_are_those_of_their_config(config, folder):
     loaded = load_config(ROOT / config)
     shipped = [sweep for sweep in loaded.sweeps if (folder / f"{sweep.name}.json").exists()]
     assert shipped
-    stale = {sweep.name: reason for sweep in shipped if (reason := why_stale(folder, sweep))}
+    stale = {sweep.name: reason for sweep in shipped if (reason := Stored(folder, sweep).fault)}
     assert not stale, f"run these sweeps of {config} again"

@@ -8,13 +8,12 @@ from experiments.config.errors import DisagreementError, TableError, attempt, co
 from experiments.config.paths import (
     COLUMN_FILE,
     FIGURE_FOLDER,
-    sidecar_path,
 )
 from experiments.config.sweep import Sweep
 from experiments.tables.layout import csv_bytes
 from experiments.tables.products import Product, build, ledger
 from experiments.tables.reporter import FLAGGED, Reporter
-from experiments.tables.stored import read_sidecar
+from experiments.tables.stored import Stored, read_sidecar
 from experiments.tables.study import Study
 
 NOTHING_JUDGED = (
@@ -30,7 +29,7 @@ def write_columns(study: Study, report: Reporter) -> None:
     """
     folder = study.folder
     if study:
-        inputs = tuple(sidecar_path(folder, name) for name in study)
+        inputs = tuple(Stored(folder, one.sweep).sidecar for one in study.values())
         made = Product((folder / COLUMN_FILE,), partial(_columns, study), inputs, study.config.text)
         build(folder, [made], report, quietly=True)
 
@@ -60,7 +59,7 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
         rows = counted(len(read.measured), "row")
         cells = counted(len(sweep.cells), "cell")
         report.detail(f"checked {sweep.name}: {rows} for {cells}, unaltered")
-        if failed := read_sidecar(sidecar_path(study.folder, sweep.name)).get("failed"):
+        if failed := read_sidecar(Stored(study.folder, sweep).sidecar).get("failed"):
             raise TableError("\n".join(failed))
         whole.append(sweep.name)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from experiments.config.errors import TableError, attempt, counted, in_part, raise_all
 from experiments.config.loader import Config
-from experiments.config.paths import STORE, STORED_CONFIG, csv_name, sidecar_path
+from experiments.config.paths import STORE, STORED_CONFIG
 from experiments.config.sweep import Sweep
 from experiments.measuring.experiment import MEASURED, ScaledCell
 from experiments.measuring.processor import is_supported
@@ -21,15 +21,7 @@ from experiments.running.store import Store
 from experiments.running.work import Work, Workers, find_work
 from experiments.running.workers import helpers, steps
 from experiments.tables.reporter import Reporter
-from experiments.tables.stored import (
-    is_made,
-    is_measured_alike,
-    read_sidecar,
-    read_sweep,
-    sound_contents,
-    why_stale,
-    write_sweep,
-)
+from experiments.tables.stored import Stored, read_sidecar
 from sdpa.scaling import multiplies
 
 if TYPE_CHECKING:
@@ -63,9 +55,8 @@ def measure(
         records = Store(results / STORE)
         work = find_work(records, sweeps)
         complete = [*filter(work.is_complete, sweeps)]
-        kept = [
-            each for each in complete if is_made(results, each) and not why_stale(results, each)
-        ]
+        stored = {sweep.name: Stored(results, sweep) for sweep in config.sweeps}
+        kept = [each for each in complete if stored[each.name].is_current]
         if work.todo and not is_supported():
             report.line(
                 "this is not Linux on an x86-64 processor with AVX2: last digits differ from "
@@ -81,13 +72,13 @@ def measure(
 
         def write_tables() -> None:
             for sweep in kept:
-                for kind in sound_contents(results, sweep):
-                    report.made(results / csv_name(sweep.name, kind), None)
+                for kind in stored[sweep.name].contents():
+                    report.made(stored[sweep.name].csv(kind), None)
             due = [sweep for sweep in sweeps if work.is_complete(sweep) and sweep not in kept]
             _write_tables(results, records, due, jobs, report)
 
         attempt([measure_all, write_tables])
-        if not any(why_stale(results, sweep) for sweep in config.sweeps):
+        if not any(each.fault for each in stored.values()):
             write_atomically(results / STORED_CONFIG, config.text.encode())
 
 
@@ -108,8 +99,9 @@ def analyse_again(sweeps: Sequence[Sweep], results: Path, report: Reporter) -> N
 def _analyse_again(sweep: Sweep, results: Path, report: Reporter) -> None:
     from experiments.tables.analyse import analyse
 
-    written = read_sweep(results, sweep)
-    made = read_sidecar(sidecar_path(results, sweep.name))
+    stored = Stored(results, sweep)
+    written = stored.read()
+    made = read_sidecar(stored.sidecar)
     origin = {name: made.get(name) for name in ("source", "versions", "measured_at")}
     found = analyse(sweep, written)
     raise_all(found.failed)  # no table is left out
@@ -118,7 +110,7 @@ def _analyse_again(sweep: Sweep, results: Path, report: Reporter) -> None:
             f"{sweep.name}: expected tables that follow from the main one, got "
             f"{', '.join(sorted(of_chunks))}, which need the chunks; run measures them again"
         )
-    for path, change in write_sweep(results, found, origin).items():
+    for path, change in stored.write(found, origin).items():
         report.made(path, change)
 
 
@@ -184,7 +176,7 @@ def _write_tables(
                 raise in_part(f"tables of {sweep.name} not made", error) from None
             if missed := found.unreached():
                 report.flag(missed)
-            for path, change in write_sweep(results, found).items():
+            for path, change in Stored(results, sweep).write(found).items():
                 report.made(path, change)
             raise_all(found.failed)
 
@@ -229,13 +221,12 @@ def plan_lines(
 
 def _state(sweep: Sweep, results: Path, work: Work) -> str:
     """The state of the tables of a sweep."""
-    if reason := why_stale(results, sweep):
-        return (
-            f"stale: {reason}" if (results / csv_name(sweep.name, MEASURED)).exists() else "missing"
-        )
+    stored = Stored(results, sweep)
+    if fault := stored.fault:
+        return f"stale: {fault}" if stored.csv(MEASURED).exists() else "missing"
     if work.is_complete(sweep):
-        return "complete" if is_made(results, sweep) else "to be made again"
-    by = "" if is_measured_alike(results, sweep) else " by another version"
+        return "complete" if stored.is_current else "to be made again"
+    by = "" if stored.is_measured_alike else " by another version"
     return f"complete as shipped{by}; a run measures it again"
 
 

@@ -22,7 +22,7 @@ from experiments.running.workers import helpers
 from experiments.tables.changes import ROUNDING, change_of
 from experiments.tables.layout import csv_bytes, written_columns
 from experiments.tables.reporter import FLAGGED, Reporter
-from experiments.tables.stored import measured_part, sound_contents
+from experiments.tables.stored import Stored, measured_part
 from experiments.tables.study import Study
 
 _SHARE = 0.05  # of the cells
@@ -117,7 +117,7 @@ def measure_again(study: Study, sweeps: Sequence[Sweep], report: Reporter) -> No
 
 
 def _rows(study: Study, sweep: Sweep) -> Iterator[_Rows]:
-    content = measured_part(sound_contents(study.folder, sweep)[MEASURED])
+    content = measured_part(Stored(study.folder, sweep).contents()[MEASURED])
     head, *lines = content.splitlines(keepends=True)
     table = study[sweep.name].measured
     first = 0

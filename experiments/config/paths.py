@@ -5,7 +5,6 @@ results.
 from pathlib import Path
 
 from experiments.config.errors import UsageError
-from experiments.measuring.experiment import MEASURED
 
 SHIPPED_CONFIG = Path("config.yaml")
 _ROOT = Path(__file__).resolve().parents[2]
@@ -61,27 +60,6 @@ def default_results(config: Path) -> Path:
             "RESULTS=DIR (--results DIR)"
         )
     return SHIPPED_RESULTS / config.stem
-
-
-def csv_name(sweep: str, kind: str) -> str:
-    """The path of a table below a results folder: SWEEP.csv for the summary, else
-    derived/SWEEP/KIND.csv; the main table is ALL_METRICS there.
-
-    >>> csv_name("dimension", "summary"), csv_name("dimension", "measured")
-    ('dimension.csv', 'derived/dimension/all_metrics.csv')
-    """
-    if kind == SUMMARY:
-        return f"{sweep}.csv"
-    return f"{DERIVED}/{sweep}/{ALL_METRICS if kind == MEASURED else kind}.csv"
-
-
-def sidecar_path(results: Path, sweep: str) -> Path:
-    """The file beside a sweep's table, with its parameters, checksums and origin.
-
-    >>> sidecar_path(SHIPPED_RESULTS, "dimension").as_posix()
-    'results/dimension.json'
-    """
-    return results / f"{sweep}.json"
 
 
 def model_path(results: Path, name: str) -> Path:

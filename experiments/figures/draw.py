@@ -10,7 +10,6 @@ from experiments.config.paths import (
     ON_REQUEST,
     SHIPPED_RESULTS,
     figure_path,
-    sidecar_path,
 )
 from experiments.config.sweep import Sweep
 from experiments.figures.captions import Words, words_of
@@ -19,6 +18,7 @@ from experiments.kinds.figures import FIGURES
 from experiments.tables.products import Product, build
 from experiments.tables.reporter import FLAGGED, Reporter
 from experiments.tables.results import Results
+from experiments.tables.stored import Stored
 from experiments.tables.study import Study
 
 _TOLD = 3  # titles in the summary
@@ -65,7 +65,7 @@ def figure_products(
         stem = figure_path(folder, results.name, figure.name, "")
         asked = [one for one in ON_REQUEST if one[1:] in formats or stem.with_suffix(one).exists()]
         files = tuple(stem.with_suffix(suffix) for suffix in (*DRAWN, *asked))
-        inputs = (sidecar_path(folder, results.name),)
+        inputs = (Stored(folder, results.sweep).sidecar,)
         try:
             what = shown(figure, results)
             words = words_of(figure, what)

@@ -26,6 +26,7 @@ from experiments.figures.words import (
     is_number,
     listed,
     named,
+    naming,
     short,
     spoken,
     under,
@@ -36,7 +37,7 @@ from experiments.kinds.support import is_few, only_crossing, significant
 from experiments.measuring.experiment import Floats
 from experiments.measuring.metric import FEW_DRAWS, Metric
 from experiments.tables.crossings import NORM_STATISTICS, NORMS
-from experiments.tables.results import Results, SweepAxes
+from experiments.tables.results import Results
 
 _CROSSING = {
     f"{metric}{suffix}": (norm, statistic)
@@ -47,7 +48,7 @@ _CROSSING = {
 MARKERS = "osD^vP*X"
 _STYLES = ("-", "--", ":")
 _LEAST_WIDTH = 6.0  # of a figure, for its caption
-_FEW_OTHERS = 2  # axes that labels always name
+_EQUAL = "equal"  # the column of the value of equal weights
 _BELOW_WORDS = 0.85  # the height of the line of a crossing
 
 
@@ -115,6 +116,9 @@ def _as_drawn(rows: pd.DataFrame, panel: Panel, what: Shown) -> pd.DataFrame:
         whole = rows[exact] if is_exact else _end(rows, what.results.metrics[metric], panel.over)
         columns = [metric, *ends, exact]
         rows = rows.assign(**rows[columns].div(whole, axis=0))
+    if panel.equal:
+        equal = _end(rows, what.results.metrics[metric], panel.equal)
+        rows = rows.assign(**{_EQUAL: equal})
     if what.rows[metric].min() > panel.top:
         return rows
     return rows.assign(**rows[[metric, *ends]].clip(upper=panel.top))
@@ -146,7 +150,7 @@ def _draw_panel(ax: Axes, picture: Lines, panel: Panel, rows: pd.DataFrame, what
         dashes = line.dashes if is_number(rows[x]) and not is_known else ""
         plot_measured(ax, line.rows, x, metric, linestyle=dashes, **line.look)
     if panel.equal:
-        _mark_equal(ax, rows, panel, what)
+        _mark_equal(ax, rows, x)
     also = f" (also differing: {listed([*map(spoken, along)])})" if along else ""
     ax.set_xlabel(f"{spoken(x)}{also}")
     _name_panel(ax, picture, panel, rows, what)
@@ -177,7 +181,7 @@ def _lines_of(table: pd.DataFrame, picture: Lines, what: Shown) -> tuple[list[Li
         else:
             colour = colours[value]
             words = value if by == "scaling" else f"{spoken(by)} = {short(value)}"
-            label = ", ".join(filter(None, [words, values_of(first, _named(first, apart, axes))]))
+            label = ", ".join(filter(None, [words, values_of(first, naming(first, apart, axes))]))
         place = places[first.name]
         marker, dashes = MARKERS[place % len(MARKERS)], _STYLES[place % len(_STYLES)]
         above = 2 + (dashes != "-")
@@ -243,11 +247,11 @@ def reach(rows: pd.DataFrame, metric: str) -> Floats:
     return np.stack([below, above]).clip(0)
 
 
-def _mark_equal(ax: Axes, rows: pd.DataFrame, panel: Panel, what: Shown) -> None:
+def _mark_equal(ax: Axes, rows: pd.DataFrame, x: str) -> None:
     """The value of equal weights in each row: along n_keys, or the smallest and the largest one."""
-    values = _end(rows, what.results.metrics[panel.metric], panel.equal)
+    values = rows[_EQUAL]
     look = {"color": INK, "linestyle": ":", "linewidth": 1, "zorder": 0}
-    if what.x == "n_keys":
+    if x == "n_keys":
         along = values.groupby(rows["n_keys"]).first()
         ax.plot(along.index, along, **look)
     else:
@@ -264,7 +268,7 @@ def _name_panel(ax: Axes, picture: Lines, panel: Panel, rows: pd.DataFrame, what
     if picture.facet_by == CASES:
         varied = axes.varied(what.rows, *along_cases(picture))
         usual = "defaults" if varied else ""
-        case = values_of(first, _named(first, varied, axes)) or usual
+        case = values_of(first, naming(first, varied, axes)) or usual
         parts = [metric, case]
         if case and len(picture.panels) == 1:
             parts = [case]
@@ -279,11 +283,6 @@ def _name_panel(ax: Axes, picture: Lines, panel: Panel, rows: pd.DataFrame, what
     if picture.facet_by:
         parts.append(under(first[picture.facet_by]))
     ax.set_title(", ".join(parts))
-
-
-def _named(row: pd.Series, names: list[str], axes: SweepAxes) -> list[str]:
-    """The axes that name a row: all of few; of more, those that tell it from others."""
-    return names if len(names) <= _FEW_OTHERS else named(row, names, axes)
 
 
 def _end(rows: pd.DataFrame, metric: Metric, end: str) -> pd.Series:

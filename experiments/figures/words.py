@@ -38,6 +38,7 @@ _PHRASES = (
     ("initial = unit", "q and k start with variance 1"),
     ("initial = small", "W_Q, W_K from N(0, 0.02²)"),
 )
+_FEW = 2  # axes that labels always name
 _POWER = r"\([^()]+\)|[-−]?\d+(?:\.\d+)?(?:/\d+(?!\d|\.\d))?|[a-z]\b"
 _ATOM = rf"""(?:
     sqrt\([^()]+\)
@@ -77,6 +78,11 @@ def named(row: pd.Series, names: Sequence[str], axes: SweepAxes) -> list[str]:
     ['d_k', 'key_mean']
     """
     return [name for name in names if row[name] != axes.usual[name]]
+
+
+def naming(row: pd.Series, names: Sequence[str], axes: SweepAxes) -> list[str]:
+    """The axes that name a row in a label: all of few; of more, those that tell it from others."""
+    return list(names) if len(names) <= _FEW else named(row, names, axes)
 
 
 def _phrase(value: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pandas as pd
 
 from experiments.config.errors import MeasurementError, in_part
-from experiments.config.paths import ALL_METRICS, csv_name
+from experiments.config.paths import ALL_METRICS
 from experiments.config.sweep import Sweep
 from experiments.kinds import parts
 from experiments.measuring.columns import Column, axis_names, axis_values, names
@@ -22,6 +22,7 @@ from experiments.tables import crossings, slopes, verdicts
 from experiments.tables.exact import add_exact
 from experiments.tables.layout import IDENTITY, summary_columns, written_columns
 from experiments.tables.results import Results
+from experiments.tables.stored import csv_name
 from experiments.tables.verdicts import Agreement
 
 # In the order of derivation: each table may use the earlier ones.
@@ -129,7 +130,7 @@ def described(sweeps: Sequence[Results]) -> pd.DataFrame:
             file = ALL_METRICS if kind == MEASURED else kind
             of_file = columns_in.setdefault(f"{experiment.name}/{file}", {})
             of_file |= dict.fromkeys((*IDENTITY, *columns[kind]))
-        summary = summary_columns(one)
+        summary = summary_columns(one, names(columns[MEASURED]))
         of_summary = (column for column in columns[MEASURED] if column.name in summary)
         columns_in.setdefault(experiment.name, {}).update(dict.fromkeys(of_summary))
     rows = [

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from experiments.config.paths import SUMMARY
 from experiments.kinds.figures import figures_of, metrics_of
 from experiments.measuring.columns import Column, names
-from experiments.measuring.experiment import AnyExperiment
+from experiments.measuring.experiment import MEASURED, AnyExperiment
 from experiments.measuring.intervals import Limits, mean_interval
 from experiments.measuring.metric import FEW_DRAWS, Metric
 
@@ -72,20 +73,35 @@ def with_intervals(experiment: AnyExperiment, written: "pd.DataFrame") -> "pd.Da
     return written.assign(**ends)[names(experiment.table_columns)]
 
 
-def summary_columns(results: "Results") -> list[str]:
-    """The columns of a summary: the axes that vary, rule and trials, and the metrics of figures, those
-    of the default figure and of the sweep first, as far as 40 columns hold them.
+def csv_contents(results: "Results") -> dict[str, bytes]:
+    """The bytes of all tables by kind, with the summary; each but that begins with `IDENTITY`."""
+    sweep = results.sweep
+    values = sweep.name, sweep.experiment.name, sweep.seed
+    identity = dict(zip(names(IDENTITY), values, strict=True))
+    written = names(written_columns(sweep.experiment))
+    summary = results.measured[summary_columns(results, written)]
+    tables = {**results, MEASURED: results.measured[written]}
+    contents = {
+        kind: csv_bytes(table.assign(**identity)[[*identity, *table.columns]])
+        for kind, table in tables.items()
+    }
+    return contents | {SUMMARY: csv_bytes(summary)}
+
+
+def summary_columns(results: "Results", written: list[str]) -> list[str]:
+    """The columns of a summary among those of `all_metrics`: the axes that vary, rule and trials, and
+    the metrics of figures, those of the default figure and of the sweep first, as far as 40 columns
+    hold them.
     """
-    experiment = results.experiment
-    written = names(written_columns(experiment))
+    wanted = shown_metrics(results.sweep)
     of_metrics = {
         metric.name: [name for name in names(metric.columns()) if name in written]
-        for metric in experiment.metrics
+        for metric in results.experiment.metrics
     }
     others = {FEW_DRAWS, *results.axes.usual}.union(*of_metrics.values())
     found = results.axes.varied(results.measured)
     found += [name for name in written if name not in others]
-    for name in shown_metrics(results.sweep):
+    for name in wanted:
         columns = of_metrics.get(name, [])
         if len(found) + len(columns) <= MOST_COLUMNS:
             found += columns

@@ -11,11 +11,12 @@ import hashlib
 import io
 import json
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.config.errors import TableError
-from experiments.config.paths import SUMMARY, csv_name, sidecar_path
+from experiments.config.paths import ALL_METRICS, DERIVED, SUMMARY
 from experiments.config.sweep import Sweep
 from experiments.measuring.columns import RULES, names
 from experiments.measuring.experiment import MEASURED
@@ -26,7 +27,7 @@ from experiments.tables.changes import Change, update
 from experiments.tables.layout import (
     IDENTITY,
     csv_bytes,
-    summary_columns,
+    csv_contents,
     with_intervals,
     written_columns,
 )
@@ -38,161 +39,170 @@ if TYPE_CHECKING:
 Sidecar = dict[str, Any]  # the content of SWEEP.json
 
 
-def write_sweep(
-    results: Path, found: "Results", origin: Sidecar | None = None
-) -> dict[Path, Change]:
-    """Write the tables of a sweep, and last the JSON that vouches for them.
+def csv_name(sweep: str, kind: str) -> str:
+    """The path of a table below a results folder: SWEEP.csv for the summary, else
+    derived/SWEEP/KIND.csv; the main table is ALL_METRICS there.
 
-    A run that ends halfway thus leaves tables that do not match their JSON, and the next run writes
-    them again. Tables that are equal to rounding stay. Derived tables that the sweep no longer has
-    are removed, unless somebody changed them.
-
-    Args:
-        results: the folder.
-        found: the results of the sweep.
-        origin: of values measured earlier: what their sidecar has beside its checksums.
+    >>> csv_name("dimension", "summary"), csv_name("dimension", "measured")
+    ('dimension.csv', 'derived/dimension/all_metrics.csv')
     """
-    sweep = found.sweep
-    same = is_measured_alike(results, sweep)
-    sidecar = sidecar_path(results, sweep.name)
-    values = (sweep.name, sweep.experiment.name, sweep.seed)
-    identity = dict(zip(names(IDENTITY), values, strict=True))
-    tables = {**found, MEASURED: found.measured[names(written_columns(sweep.experiment))]}
-    contents = {
-        kind: csv_bytes(table.assign(**identity)[[*identity, *table.columns]])
-        for kind, table in tables.items()
-    }
-    contents[SUMMARY] = csv_bytes(found.measured[summary_columns(found)])
-    paths = {kind: results / csv_name(sweep.name, kind) for kind in contents}
-    before: Sidecar = {"sha256": {}}
-    with suppress(TableError):
-        before = read_sidecar(sidecar)
-    changes = {path: update(path, contents[kind]) for kind, path in paths.items()}
-    made = {
-        **made_of(sweep),
-        "measured_at": before.get("measured_at") if same else commit(),
-        **(origin or {}),
-        "sha256": {kind: checksum(path) for kind, path in paths.items()},
-    }
-    if found.failed:
-        made["failed"] = [*map(str, found.failed)]
-    content = (json.dumps(made, indent=1) + "\n").encode()
-    if not sidecar.exists() or sidecar.read_bytes() != content:
-        write_atomically(sidecar, content)
-    for kind in sorted(set(before["sha256"]) - set(contents)):
-        path = results / csv_name(sweep.name, kind)
-        if checksum(path) == before["sha256"][kind]:
-            path.unlink()  # the suite derived it from an earlier table, and nobody changed it since
-            changes[path] = Change("removed", "the sweep no longer has it")
-    keep_record(results, sidecar.name, record([sidecar]))
-    return changes
+    if kind == SUMMARY:
+        return f"{sweep}.csv"
+    return f"{DERIVED}/{sweep}/{ALL_METRICS if kind == MEASURED else kind}.csv"
 
 
-def measured_part(content: bytes) -> bytes:
-    r"""A main table without its exact columns and those of `IDENTITY`.
+def sidecar_path(results: Path, sweep: str) -> Path:
+    """The file beside a sweep's table, with its parameters, checksums and origin.
 
-    >>> measured_part(b"seed,d_k,entropy,entropy_exact\n0,4,1.50,1.5\n")
-    b'd_k,entropy\n4,1.50\n'
+    >>> sidecar_path(Path("results"), "dimension").as_posix()
+    'results/dimension.json'
     """
-    import pandas as pd
-
-    table = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
-    others = (name for name in table if name not in names(IDENTITY))
-    return csv_bytes(table[[name for name in others if not name.endswith("_exact")]])
+    return results / f"{sweep}.json"
 
 
-def is_made(results: Path, sweep: Sweep) -> bool:
-    """True if the source of the suite and the libraries of today wrote the tables of a sweep."""
-    sidecar = sidecar_path(results, sweep.name)
-    return ledger(results).get(sidecar.name) == record([sidecar])
+@dataclass(frozen=True)
+class Stored:
+    """The files of a sweep below a results folder."""
 
+    results: Path
+    sweep: Sweep
 
-def is_measured_alike(results: Path, sweep: Sweep) -> bool:
-    """True if sound tables have values measured by the source and libraries of today."""
-    sidecar = sidecar_path(results, sweep.name)
-    return not why_stale(results, sweep) and (
-        read_sidecar(sidecar).items() >= made_of(sweep).items()
-    )
+    @property
+    def sidecar(self) -> Path:
+        """The path of SWEEP.json."""
+        return sidecar_path(self.results, self.sweep.name)
 
+    def csv(self, kind: str) -> Path:
+        """The path of a table."""
+        return self.results / csv_name(self.sweep.name, kind)
 
-def why_stale(results: Path, sweep: Sweep) -> str:
-    """The reason why the tables of a sweep are not whole or not those of this config; empty if they
-    are.
-    """
-    try:
-        sound_contents(results, sweep)
-        made = read_sidecar(sidecar_path(results, sweep.name))
-    except TableError as error:
-        return str(error)
-    return "; ".join(made.get("failed", []))
+    def write(self, found: "Results", origin: Sidecar | None = None) -> dict[Path, Change]:
+        """Write the tables, and last the JSON that vouches for them.
 
+        A run that ends halfway thus leaves tables that do not match their JSON, and the next run
+        writes them again. Tables that are equal to rounding stay. Derived tables that the sweep no
+        longer has are removed, unless somebody changed them.
 
-def made_of(sweep: Sweep) -> Sidecar:
-    """Everything that determines the measured values of a sweep, as JSON values."""
-    return {
-        "sweep": sweep.name,
-        "seed": sweep.seed,
-        "parameters": sweep.parameters(),
-        "source": measuring_source(sweep.experiment),
-        "versions": versions("numpy", "scipy", "pandas"),
-    }
+        Args:
+            found: the results of the sweep.
+            origin: of values measured earlier: what their sidecar has beside its checksums.
+        """
+        before: Sidecar = {"sha256": {}}
+        with suppress(TableError):
+            before = read_sidecar(self.sidecar)
+        same = self.is_measured_alike
+        contents = csv_contents(found)
+        changes = {self.csv(kind): update(self.csv(kind), contents[kind]) for kind in contents}
+        made = {
+            **self._origin(),
+            "measured_at": before.get("measured_at") if same else commit(),
+            **(origin or {}),
+            "sha256": {kind: checksum(self.csv(kind)) for kind in contents},
+        }
+        if found.failed:
+            made["failed"] = [*map(str, found.failed)]
+        content = (json.dumps(made, indent=1) + "\n").encode()
+        if not self.sidecar.exists() or self.sidecar.read_bytes() != content:
+            write_atomically(self.sidecar, content)
+        for kind in sorted(set(before["sha256"]) - set(contents)):
+            path = self.csv(kind)
+            if checksum(path) == before["sha256"][kind]:
+                path.unlink()  # derived from an earlier table, and nobody changed it since
+                changes[path] = Change("removed", "the sweep no longer has it")
+        keep_record(self.results, self.sidecar.name, record([self.sidecar]))
+        return changes
 
+    def read(self) -> "Results":
+        """The results, without the columns of `IDENTITY`.
 
-def read_sweep(results: Path, sweep: Sweep) -> "Results":
-    """The results of a sweep, without the columns of `IDENTITY`.
+        Raises:
+            TableError: a table is missing, altered, or from another config.
+        """
+        import pandas as pd
 
-    Raises:
-        TableError: a table is missing, altered, or from another config.
-    """
-    import pandas as pd
+        from experiments.tables.results import Results
 
-    from experiments.tables.results import Results
-
-    text = {FEW_DRAWS: str, RULES: str}
-    tables = {}
-    contents = sound_contents(results, sweep)
-    del contents[SUMMARY]
-    for kind, content in contents.items():
-        own = pd.read_csv(
-            io.BytesIO(content), dtype=text, usecols=lambda name: name not in names(IDENTITY)
-        )
-        # A table as read has one block of memory per column; pandas warns if columns are added to
-        # more than a hundred.
-        table = own.copy()
-        # An empty field is a list of no metrics there, elsewhere a missing number.
-        tables[kind] = table.fillna({FEW_DRAWS: ""})
-    expected = names(written_columns(sweep.experiment))
-    if others := sorted({*tables[MEASURED]} ^ {*expected}):
-        path = results / csv_name(sweep.name, MEASURED)
-        raise TableError(
-            f"{path} is of an earlier version, which differs in {others[0]}; make all writes it"
-        )
-    tables[MEASURED] = with_intervals(sweep.experiment, tables[MEASURED])
-    return Results(sweep, tables)
-
-
-def sound_contents(results: Path, sweep: Sweep) -> dict[str, bytes]:
-    """The bytes of a sweep's tables by kind, after a check of their config and their checksums."""
-    sidecar = read_sidecar(sidecar_path(results, sweep.name))
-    got = {"seed": sidecar.get("seed"), **sidecar["parameters"]}
-    expected = {"seed": sweep.seed, **sweep.parameters()}
-    for key in {**expected, **got}:
-        if got.get(key) != expected.get(key):
-            was = f"got {key} {json.dumps(got.get(key))}, expected {json.dumps(expected.get(key))}"
-            raise TableError(f"{results / sweep.name}.csv is from another config: {was}")
-    contents = {}
-    for kind, sha256 in sidecar["sha256"].items():
-        path = results / csv_name(sweep.name, kind)
-        try:
-            contents[kind] = path.read_bytes()
-        except OSError as error:
-            raise TableError(f"{path}: {error.strerror}") from None
-        found = hashlib.sha256(contents[kind]).hexdigest()
-        if found != sha256:
-            raise TableError(
-                f"{path} has been altered: got SHA-256 {found[:12]}..., expected {sha256[:12]}..."
+        experiment = self.sweep.experiment
+        text = {FEW_DRAWS: str, RULES: str}
+        tables = {}
+        contents = self.contents()
+        del contents[SUMMARY]
+        for kind, content in contents.items():
+            own = pd.read_csv(
+                io.BytesIO(content), dtype=text, usecols=lambda name: name not in names(IDENTITY)
             )
-    return contents
+            # A table as read has one block of memory per column; pandas warns if columns are added
+            # to more than a hundred.
+            table = own.copy()
+            # An empty field is a list of no metrics there, elsewhere a missing number.
+            tables[kind] = table.fillna({FEW_DRAWS: ""})
+        expected = names(written_columns(experiment))
+        if others := sorted({*tables[MEASURED]} ^ {*expected}):
+            raise TableError(
+                f"{self.csv(MEASURED)} is of an earlier version, which differs in {others[0]}; make "
+                "all writes it"
+            )
+        tables[MEASURED] = with_intervals(experiment, tables[MEASURED])
+        return Results(self.sweep, tables)
+
+    def contents(self) -> dict[str, bytes]:
+        """The bytes of the tables by kind; `TableError` unless they are those of this config, and of
+        their checksums.
+        """
+        sidecar = read_sidecar(self.sidecar)
+        got = {"seed": sidecar.get("seed"), **sidecar["parameters"]}
+        expected = {"seed": self.sweep.seed, **self.sweep.parameters()}
+        for key in {**expected, **got}:
+            if got.get(key) != expected.get(key):
+                was = f"got {key} {json.dumps(got.get(key))}, expected {json.dumps(expected.get(key))}"
+                raise TableError(f"{self.csv(SUMMARY)} is from another config: {was}")
+        contents = {}
+        for kind, sha256 in sidecar["sha256"].items():
+            path = self.csv(kind)
+            try:
+                contents[kind] = path.read_bytes()
+            except OSError as error:
+                raise TableError(f"{path}: {error.strerror}") from None
+            found = hashlib.sha256(contents[kind]).hexdigest()
+            if found != sha256:
+                raise TableError(
+                    f"{path} has been altered: got SHA-256 {found[:12]}..., expected "
+                    f"{sha256[:12]}..."
+                )
+        return contents
+
+    @property
+    def fault(self) -> str:
+        """The reason why the tables are not whole or not those of this config; empty if they are."""
+        try:
+            self.contents()
+            made = read_sidecar(self.sidecar)
+        except TableError as error:
+            return str(error)
+        return "; ".join(made.get("failed", []))
+
+    @property
+    def is_current(self) -> bool:
+        """True if the tables are sound, and the source of the suite and the libraries of today wrote
+        them.
+        """
+        is_of_today = ledger(self.results).get(self.sidecar.name) == record([self.sidecar])
+        return is_of_today and not self.fault
+
+    @property
+    def is_measured_alike(self) -> bool:
+        """True if sound tables have values measured by the source and libraries of today."""
+        return not self.fault and read_sidecar(self.sidecar).items() >= self._origin().items()
+
+    def _origin(self) -> Sidecar:
+        """Everything that determines the measured values, as JSON values."""
+        return {
+            "sweep": self.sweep.name,
+            "seed": self.sweep.seed,
+            "parameters": self.sweep.parameters(),
+            "source": measuring_source(self.sweep.experiment),
+            "versions": versions("numpy", "scipy", "pandas"),
+        }
 
 
 def read_sidecar(path: Path) -> Sidecar:
@@ -212,3 +222,16 @@ def read_sidecar(path: Path) -> Sidecar:
     if not is_whole or not all(map(str.isidentifier, sidecar["sha256"])):  # kinds become paths
         raise TableError(f"{path}: expected the parameters and checksums of a sweep")
     return sidecar
+
+
+def measured_part(content: bytes) -> bytes:
+    r"""A main table without its exact columns and those of `IDENTITY`.
+
+    >>> measured_part(b"seed,d_k,entropy,entropy_exact\n0,4,1.50,1.5\n")
+    b'd_k,entropy\n4,1.50\n'
+    """
+    import pandas as pd
+
+    table = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
+    others = (name for name in table if name not in names(IDENTITY))
+    return csv_bytes(table[[name for name in others if not name.endswith("_exact")]])

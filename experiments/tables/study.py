@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from experiments.config.errors import TableError
 from experiments.config.loader import Config
-from experiments.tables.stored import read_sweep
+from experiments.tables.stored import Stored
 
 if TYPE_CHECKING:
     from experiments.tables.results import Results
@@ -34,7 +34,7 @@ class Study(Mapping[str, "Results"]):
         unsound = {}
         for sweep in self.config.sweeps:
             try:
-                sound[sweep.name] = read_sweep(self.folder, sweep)
+                sound[sweep.name] = Stored(self.folder, sweep).read()
             except TableError as error:
                 unsound[sweep.name] = error
         return sound, unsound

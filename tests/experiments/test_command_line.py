@@ -18,7 +18,7 @@ from experiments.config.paths import DRAWN
 from experiments.figures import draw, rendering
 from experiments.publication.pages import index
 from experiments.tables import analyse
-from experiments.tables.stored import read_sweep, write_sweep
+from experiments.tables.stored import Stored
 from tests.command_line import SMALL, Suite, in_a_process, printed
 from tests.suite_process import ROOT
 
@@ -102,7 +102,7 @@ def test_watch_runs_at_every_save_and_names_the_largest_changes(suite, monkeypat
 
 def test_watch_tells_no_change_of_the_same_table(tiny):
     for sweep in tiny[0].sweeps:
-        results = read_sweep(tiny[1], sweep)
+        results = Stored(tiny[1], sweep).read()
         assert not [*changes(results, results)]
 
 
@@ -250,7 +250,7 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     )
     suite("run", text=enough)
     config = load_config(tmp_path / "small.yaml")
-    tables = read_sweep(suite.folder, config.sweeps[0])
+    tables = Stored(suite.folder, config.sweeps[0]).read()
     agreed = printed(suite("check"))
     assert re.search(r"agreed: 1\d measured values .*\(p = .*\)\nothers: \d+ not tested", agreed)
     tables["verdicts"].loc[tables["verdicts"]["metric"] == "entropy", ["z", "p_value"]] = (
@@ -258,7 +258,7 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
         1e-13,
     )
     (suite.folder / "mine.json").unlink()  # so that no table is expected to be the same
-    write_sweep(suite.folder, tables)
+    Stored(suite.folder, tables.sweep).write(tables)
     checked = suite("check")
     assert checked.returncode == 1
     assert "agreed" not in checked.stdout

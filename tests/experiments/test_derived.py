@@ -17,7 +17,7 @@ from experiments.kinds.saturation.cell import EXPERIMENT
 from experiments.tables.crossings import EQUAL, NORMS, TENTH, crossings, norm_ratios
 from experiments.tables.results import SweepAxes
 from experiments.tables.slopes import fit_slopes
-from experiments.tables.stored import read_sweep
+from experiments.tables.stored import Stored
 from tests.experiments.test_verdicts import USUAL
 from tests.numerics import normals
 
@@ -31,7 +31,7 @@ def results_of(table, axes=OF_ROWS):
 def test_slopes_are_those_of_another_fit(tiny):
     """And their errors those of a simulation; of 4,000 draws the spread is 1.1% off on average."""
     config, folder = tiny
-    table = read_sweep(folder, config.sweeps[0]).measured
+    table = Stored(folder, config.sweeps[0]).read().measured
     slopes = fit_slopes(results_of(table)).set_index("scaling")
     for scaling, rows in table.groupby("scaling"):
         x, y = np.log(rows["d_k"]), np.log(rows["score_variance"])

@@ -11,7 +11,7 @@ from experiments.figures.rendering import draw
 from experiments.figures.shown import shown
 from experiments.kinds.figures import FIGURES
 from experiments.kinds.support import significant
-from experiments.tables.stored import read_sweep
+from experiments.tables.stored import Stored
 from tests.command_line import SMALL
 from tests.shipped import STUDY
 
@@ -36,7 +36,7 @@ def test_files_have_title_and_caption_and_come_out_byte_identical(drawn):
     sweeps = {sweep.name: sweep for sweep in config.sweeps}
     for where, name, axes in (("scaling", "variance", "d_k"), ("map", "map", "d_k and n_keys")):
         drawing = figure_path(folder, where, name, ".png")
-        products = figure_products(folder, [read_sweep(folder, sweeps[where])])
+        products = figure_products(folder, [Stored(folder, sweeps[where]).read()])
         (again,) = [product for product in products if product.files[0] == drawing]
         assert again.make() == [path.read_bytes() for path in again.files]
         title, caption = drawn_texts(drawing)

@@ -13,7 +13,7 @@ from experiments.figures.captions import plain_caption, words_of
 from experiments.figures.shown import shown
 from experiments.kinds.figures import FIGURES
 from experiments.tables.results import Results
-from experiments.tables.stored import read_sweep
+from experiments.tables.stored import Stored
 from tests.shipped import CONFIG, RESULTS, shipped_only
 
 pytestmark = shipped_only
@@ -40,7 +40,7 @@ EXACT = ("single_rows/rows",)
 @cache
 def tables_of(drawing: str) -> Results:
     sweep = drawing.partition("/")[0]
-    return read_sweep(RESULTS, SWEEPS[sweep])
+    return Stored(RESULTS, SWEEPS[sweep]).read()
 
 
 def lost(results: Results) -> list[str]:

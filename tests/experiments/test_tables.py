@@ -14,19 +14,17 @@ from experiments.commands import sample
 from experiments.commands.check import write_columns
 from experiments.commands.measure import analyse_again
 from experiments.config.errors import DisagreementError, TableError
-from experiments.config.paths import csv_name
+from experiments.measuring.columns import names
 from experiments.running.files import write_atomically
 from experiments.tables import layout, products
 from experiments.tables.changes import change_of
-from experiments.tables.layout import summary_columns
+from experiments.tables.layout import summary_columns, written_columns
 from experiments.tables.products import Product, build
 from experiments.tables.reporter import Reporter
 from experiments.tables.results import Results
 from experiments.tables.stored import (
-    is_made,
-    is_measured_alike,
-    read_sweep,
-    write_sweep,
+    Stored,
+    csv_name,
 )
 from experiments.tables.study import Study
 
@@ -36,7 +34,7 @@ def copied(tiny, tmp_path):
     """A folder with the table of one sweep, to spoil."""
     config, folder = tiny
     sweep = config.sweeps[0]
-    write_sweep(tmp_path, read_sweep(folder, sweep))
+    Stored(tmp_path, sweep).write(Stored(folder, sweep).read())
     return sweep, tmp_path
 
 
@@ -46,7 +44,7 @@ def test_a_flipped_byte_is_noticed_and_named(copied):
         content = (folder / name).read_bytes()
         (folder / name).write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
         with pytest.raises(TableError, match=rf"{name} has been altered: got SHA-256 \w+"):
-            read_sweep(folder, sweep)
+            Stored(folder, sweep).read()
         (folder / name).write_bytes(content)
 
 
@@ -54,11 +52,11 @@ def test_tables_of_another_config_or_layout_are_refused(copied):
     sweep, folder = copied
     other = dataclasses.replace(sweep, values={**sweep.values, "d_k": (4, 64, 128)})
     with pytest.raises(TableError, match=r"scaling.* is from another config: got d_k"):
-        read_sweep(folder, other)
+        Stored(folder, other).read()
     sidecar = folder / "scaling.json"
     sidecar.write_text(sidecar.read_text().replace('"summary":', '"table":'))
     with pytest.raises(TableError, match=r"scaling\.json is of an earlier version: expected"):
-        read_sweep(folder, sweep)
+        Stored(folder, sweep).read()
 
 
 def test_tables_without_chunks_are_analysed_again(copied):
@@ -71,10 +69,10 @@ def test_tables_without_chunks_are_analysed_again(copied):
     }
     sidecar.write_text(json.dumps(earlier))
     tables = {path: path.read_bytes() for path in folder.rglob("*.csv")}
-    assert not is_made(folder, sweep)
+    assert not Stored(folder, sweep).is_current
     analyse_again([sweep], folder, Reporter(verbose=True))
-    assert is_made(folder, sweep)
-    assert not is_measured_alike(folder, sweep)
+    assert Stored(folder, sweep).is_current
+    assert not Stored(folder, sweep).is_measured_alike
     assert json.loads(sidecar.read_bytes()) == earlier
     assert {path: path.read_bytes() for path in tables} == tables
 
@@ -117,15 +115,15 @@ def test_a_table_is_compared_with_the_one_before(of, to, kind, where):
 def test_values_keep_the_commit_that_measured_them(copied):
     """Also beside other exact values, but not if other source measures them."""
     sweep, folder = copied
-    tables, sidecar = read_sweep(folder, sweep), folder / "scaling.json"
+    tables, sidecar = Stored(folder, sweep).read(), folder / "scaling.json"
     made = json.loads(sidecar.read_bytes())
     at = {"commit": "1" * 40, "clean": True}
     sidecar.write_text(json.dumps(made | {"measured_at": at}))
     shifted = tables.measured.assign(entropy_exact=1.0)
-    write_sweep(folder, Results(sweep, {**tables, "measured": shifted}))
+    Stored(folder, sweep).write(Results(sweep, {**tables, "measured": shifted}))
     assert json.loads(sidecar.read_bytes())["measured_at"] == at
     sidecar.write_text(json.dumps(made | {"measured_at": at, "source": "other"}))
-    write_sweep(folder, tables)
+    Stored(folder, sweep).write(tables)
     assert json.loads(sidecar.read_bytes()) == made
 
 
@@ -134,7 +132,7 @@ def test_a_sample_of_cells_without_chunks_is_measured_again(tiny, tmp_path, monk
     config, source = tiny
     study = Study(config, tmp_path)
     for sweep in config.sweeps:
-        write_sweep(tmp_path, read_sweep(source, sweep))
+        Stored(tmp_path, sweep).write(Stored(source, sweep).read())
     monkeypatch.setattr(sample, "_SHARE", 1.0)
     count = sum(1 for sweep in config.sweeps for _ in sample._rows(study, sweep))
     assert count == sum(len(sweep.cells) for sweep in config.sweeps)
@@ -151,19 +149,19 @@ def test_a_sample_of_cells_without_chunks_is_measured_again(tiny, tmp_path, monk
         assert f"sample: 0 of {count} cells" in sampled()
 
     sweep = config.sweeps[0]
-    tables = read_sweep(tmp_path, sweep)
+    tables = Stored(tmp_path, sweep).read()
     spoilt = tables.measured.copy()
     spoilt.loc[4, "entropy"] *= 1.01
-    write_sweep(tmp_path, Results(sweep, {**tables, "measured": spoilt}))
+    Stored(tmp_path, sweep).write(Results(sweep, {**tables, "measured": spoilt}))
     with pytest.raises(DisagreementError, match=r"scaling, rows from 4 \(d_k=64, .*\): entropy in"):
         sampled()
 
 
 def test_every_column_is_described_once(tiny, tmp_path):
     config, source = tiny
-    tables = {sweep.name: read_sweep(source, sweep) for sweep in config.sweeps}
+    tables = {sweep.name: Stored(source, sweep).read() for sweep in config.sweeps}
     for table in tables.values():
-        write_sweep(tmp_path, table)
+        Stored(tmp_path, table.sweep).write(table)
     write_columns(Study(config, tmp_path), Reporter(verbose=True))
     described = pd.read_csv(tmp_path / "columns.csv")
     assert not described.drop(columns="tables").duplicated().any()
@@ -195,7 +193,8 @@ def test_a_summary_has_the_axes_that_vary_and_the_metrics_of_figures(tiny):
 
 def test_a_summary_has_the_metrics_of_its_own_figures_first(tiny, monkeypatch):
     monkeypatch.setattr(layout, "MOST_COLUMNS", 28)
-    columns = summary_columns(Study(*tiny)["map"])
+    results = Study(*tiny)["map"]
+    columns = summary_columns(results, names(written_columns(results.experiment)))
     assert ("jacobian_norm_median" in columns, "row_variance" in columns) == (True, False)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from experiments.config.errors import in_part
-from experiments.config.paths import EXAMPLE_FOLDER, MODELS, sidecar_path
+from experiments.config.paths import EXAMPLE_FOLDER, MODELS
 from experiments.publication.pages import explorer
 from experiments.publication.pages.answers import ANSWERS, answers
 from experiments.publication.pages.markup import digits, typeset
@@ -21,6 +21,7 @@ from experiments.publication.pages.statements import grouped, table_path
 from experiments.running.fingerprint import versions
 from experiments.tables.products import MADE_WITH, IncompleteError, Product, build
 from experiments.tables.reporter import Reporter
+from experiments.tables.stored import Stored
 from experiments.tables.study import Study
 
 
@@ -40,7 +41,7 @@ def write_page(
 def _sources(study: Study) -> Iterator[Path]:
     """Every file whose content appears on the page; the JSON of a sweep vouches for its tables."""
     yield table_path(study.folder)
-    yield from (sidecar_path(study.folder, sweep.name) for sweep in study.config.sweeps)
+    yield from (Stored(study.folder, sweep).sidecar for sweep in study.config.sweeps)
     for paths in pictures(study.config, study.folder).values():
         yield from (path.with_suffix(suffix) for path in paths for suffix in (".png", ".txt"))
 

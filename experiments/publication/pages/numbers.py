@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from experiments.config.paths import sidecar_path
 from experiments.figures.words import short
 from experiments.measuring.experiment import MEASURED
 from experiments.publication.pages.markup import code, digits, formulas, markdown
 from experiments.publication.pages.statements import counts, read_statements
+from experiments.tables.stored import sidecar_path
 from experiments.tables.study import Study
 
 _USUAL = 64  # d_k

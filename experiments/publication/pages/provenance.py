@@ -6,9 +6,8 @@ from typing import NamedTuple
 import pandas as pd
 
 from experiments.config.errors import counted
-from experiments.config.paths import sidecar_path
 from experiments.tables.analyse import agreement
-from experiments.tables.stored import read_sidecar
+from experiments.tables.stored import Stored, read_sidecar
 from experiments.tables.study import Study
 from experiments.tables.verdicts import Agreement
 
@@ -43,7 +42,7 @@ def provenance(study: Study) -> Provenance:
         if sweep.name in study.unsound:
             row["table"] = f"missing: {study.unsound[sweep.name]}"
             continue
-        made = read_sidecar(sidecar_path(study.folder, sweep.name))
+        made = read_sidecar(Stored(study.folder, sweep).sidecar)
         versions |= made["versions"]
         results = study[sweep.name]
         table = results.measured

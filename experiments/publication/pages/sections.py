@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import pandas as pd
 
-from experiments.config.paths import SUMMARY, csv_name
+from experiments.config.paths import SUMMARY
 from experiments.figures.captions import extent, plain_title
 from experiments.figures.words import short
 from experiments.kinds.figures import metrics_of
@@ -15,6 +15,7 @@ from experiments.publication.pages.markup import digits
 from experiments.publication.pages.pictures import Picture
 from experiments.tables.layout import shown_metrics
 from experiments.tables.results import Results
+from experiments.tables.stored import csv_name
 
 _MOST_ROWS = 40
 _MOST_COLUMNS = 10
