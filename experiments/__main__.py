@@ -85,19 +85,19 @@ def analyse(job: Job) -> None:
     analyse_again(job.sweeps, job.results, job.report)
 
 
-@command(app, *SWEEPS, "format")
+@command(app, *SWEEPS, "jobs", "format")
 def draw(job: Job) -> None:
     """Draw the figures of sweeps from their tables; make calls it figures."""
     _do(job, _draw)
 
 
-@command(app, *SWEEPS)
+@command(app, *SWEEPS, "jobs")
 def check(job: Job) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones."""
     _do(job, _check, _check_model)
 
 
-@command(app, *SWEEPS)
+@command(app, *SWEEPS, "jobs")
 def page(job: Job) -> None:
     """Write the page, index.html in the results folder, and draw its figures.
 
@@ -145,7 +145,7 @@ def _draw(job: Job) -> None:
 
 
 def _check(job: Job) -> None:
-    checks.check(job.study, job.sweeps, report=job.report)
+    checks.check(job.study, job.sweeps, jobs=job.asked.jobs, report=job.report)
 
 
 def _check_model(job: Job) -> None:

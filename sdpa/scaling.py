@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
 
-from sdpa._names import did_you_mean
+from sdpa._names import did_you_mean, nearest
 
 UNSCALED, SCALED = "unscaled", "d_k^1/2"  # the two rules that all compare, by name
 SIZES = ("d_k", "n_keys")
@@ -144,7 +144,7 @@ def _name(text: str) -> str:
         return repr(narrow).removesuffix(".0")
     if wide < narrow:
         raise _multiplying(f"1/({text})")
-    return " ".join(text.split())
+    return "".join(text.split()).replace("**", "^")
 
 
 def _multiplying(meant: str) -> _RefusedError:
@@ -154,7 +154,7 @@ def _multiplying(meant: str) -> _RefusedError:
 
 def _tree(text: str) -> ast.expr:
     """The expression of a text; `_RefusedError` if it has none."""
-    if len(text) > _MAX_LENGTH:
+    if len(text) > _MAX_LENGTH or "#" in text:  # which begins a comment of Python
         raise _RefusedError
     source = _FRACTION.sub(r"\1**(\2)", "1" if text == UNSCALED else text)
     if _UNCLEAR.search(source):
@@ -216,6 +216,8 @@ def _compiled(node: ast.expr) -> Formula:
         case ast.BinOp(left, sign, right) if type(sign) in _OPERATORS:
             combine, first, second = _OPERATORS[type(sign)], _compiled(left), _compiled(right)
             return lambda *sizes: combine(first(*sizes), second(*sizes))
+        case ast.Name(name) | ast.Call(ast.Name(name)):
+            raise _RefusedError(did_you_mean(nearest(name, (*SIZES, *FUNCTIONS))))
     raise _RefusedError
 
 

@@ -8,6 +8,7 @@ from experiments.config.errors import DisagreementError, TableError, attempt, co
 from experiments.config.paths import (
     COLUMN_FILE,
     FIGURE_FOLDER,
+    drawn_texts,
 )
 from experiments.config.sweep import Sweep
 from experiments.tables.layout import csv_bytes
@@ -41,7 +42,9 @@ def _columns(study: Study) -> list[bytes]:
     return [csv_bytes(described([*study.values()]))]
 
 
-def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
+def check(
+    study: Study, sweeps: Sequence[Sweep], *, jobs: int | None = None, report: Reporter
+) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones;
     measure a sample of rows without chunks again.
 
@@ -81,23 +84,27 @@ def check(study: Study, sweeps: Sequence[Sweep], *, report: Reporter) -> None:
 
     for line in _old_figures(study, sweeps):
         report.flag(line)
-    again = partial(measure_again, study, sweeps, report)
+    again = partial(measure_again, study, sweeps, jobs, report)
     attempt([*(partial(check_sweep, sweep) for sweep in sweeps), check_all, again])
 
 
 def _old_figures(study: Study, sweeps: Sequence[Sweep]) -> Iterator[str]:
-    """A line on each figure that the config does not name, or that was drawn from other tables."""
+    """A line on each figure that is missing, of other tables or another version, or not in the config.
+
+    A fresh clone does not know what its figures were made of; there, title and caption tell.
+    """
     from experiments.figures.draw import figure_products
 
     made = ledger(study.folder)
     read = [study[sweep.name] for sweep in sweeps if sweep.name in study]
     drawn = {product.files[0]: product for product in figure_products(study.folder, read)}
+    for path, product in drawn.items():
+        known = made.get(product.name(study.folder))
+        if not path.exists():
+            yield f"{path} is missing; make figures draws it"
+        elif known != product.record() if known else product.parameters[:2] != drawn_texts(path):
+            yield f"{path} is of other tables or another version; make figures draws it again"
     for results in read:
         for path in sorted((study.folder / FIGURE_FOLDER / results.name).glob("*.png")):
             if path not in drawn:
                 yield f"{path}: expected one of the figures of {results.name}, got an old one; delete it"
-                continue
-            product = drawn[path]
-            record = product.record()
-            if made.get(product.name(study.folder), record) != record:
-                yield f"{path} is of other tables or another version; make figures draws it again"

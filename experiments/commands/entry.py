@@ -81,7 +81,7 @@ def run(
 
     Raises:
         ConfigError: the config is invalid; the message lists its faults.
-        Problem: a measurement or a table failed.
+        Problem: a measurement or a table failed; an ExceptionGroup if several did.
         UsageError: the folder is a file; `config` is neither; or a script calls this outside of
             `if __name__ == "__main__":`.
     """

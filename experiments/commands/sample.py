@@ -70,7 +70,9 @@ class _Rows:
         return "" if is_same else f"{self.place}: {change.where}"
 
 
-def measure_again(study: Study, sweeps: Sequence[Sweep], report: Reporter) -> None:
+def measure_again(
+    study: Study, sweeps: Sequence[Sweep], jobs: int | None, report: Reporter
+) -> None:
     """Measure a sample of the cells of sweeps whose chunks are not stored, and compare the bytes.
 
     The sample has 5% of these cells, chosen by hash, and takes at most five minutes of one worker
@@ -91,7 +93,7 @@ def measure_again(study: Study, sweeps: Sequence[Sweep], report: Reporter) -> No
     differences: list[str] = []
     with (
         report.progress(total, f"{counted(len(chosen), 'cell')} to measure again") as advance,
-        helpers(None, len(chosen)) as submit,
+        helpers(jobs, len(chosen)) as submit,
     ):
 
         def finish(each: _Rows, made: "Future[str]") -> None:

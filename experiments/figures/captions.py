@@ -61,7 +61,7 @@ def mismatch(sweep: Sweep, needs: Needs) -> str:
 
     Args:
         sweep: any sweep.
-        needs: the axes and treatments that the sentences speak of. Any other axis must be
+        needs: the axes and rules that the sentences speak of. Any other axis must be
             fixed, at its default if it has one.
     """
     values = {name: {*map(as_json, given)} for name, given in sweep.spanned().items()}
@@ -126,7 +126,8 @@ def _readings(what: Shown) -> Iterator[str]:
     unknown = pd.Series([math.nan])
     exact = pd.concat(part.get(f"{panel.metric}_exact", unknown) for panel, part in what.panels)
     if exact.notna().any():
-        if not is_number(what.rows[what.x]):
+        along = what.rows[what.x]
+        if not is_number(along) or along.min() == along.max():
             yield "Strokes: exact values, where these are known."
         elif exact.isna().any():
             yield "Lines: exact values where these are known; elsewhere they join the points."

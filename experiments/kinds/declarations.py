@@ -102,7 +102,7 @@ class Finding:
         numbers: those of the sentence, from the tables of the sweep; None if these do not support
             title and sentence.
         reads: the derived tables that `numbers` needs.
-        needs: the axes and treatments that title and sentence speak of.
+        needs: the axes and rules that title and sentence speak of.
     """
 
     sweep: str = ""

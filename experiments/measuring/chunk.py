@@ -89,7 +89,7 @@ class Chunk:
         """Eight 32-bit words of SHA-256 over the experiment's name and the cell's axes, then the
         chunk's number.
 
-        Treatments (scalings) do not count: they share the draw, so that adding one changes no other
+        Scaling rules do not count: they share the draw, so that adding one changes no other
         row. Axes at their default do not count either, so that a new axis keeps the draws of all
         cells that do not use it. Neither does the number of trials.
         """

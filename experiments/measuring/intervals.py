@@ -14,6 +14,7 @@ import numpy as np
 from experiments.measuring.experiment import Floats
 
 LEVEL = 0.95
+_ROUNDING = 1e-9  # a smaller relative error is that of equal shares
 # the fewest trials, or separate rows beyond a quantile, for a reliable standard error
 MIN_TRIALS = 20
 # Rows of the same query, or of the same differences of keys, are large or small together. With
@@ -96,7 +97,7 @@ def share_interval(share: float, error: float, trials: int, rows: int) -> tuple[
     from scipy import special  # not at the top: workers load this module and need no distributions
 
     draws = float(trials)
-    if error > 0:
+    if error > _ROUNDING * share:
         reduced = (special.ndtri(0.5 + LEVEL / 2) / _student(trials)) ** 2
         independent = share * (1 - share) / error**2
         draws = min(independent, float(trials * rows)) * reduced

@@ -75,7 +75,7 @@ def from_theory(
 
 @dataclass(frozen=True)
 class Metric:
-    """A measured quantity of a table; its subclasses say how to compute it.
+    """A measured quantity of a table; a subclass may say how to compute it.
 
     Attributes:
         name: name of its column; NAME_se, NAME_low, NAME_high and NAME_exact follow it.

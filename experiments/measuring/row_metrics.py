@@ -75,7 +75,7 @@ class RowMetric(Metric):
     """A metric with one value per row.
 
     Attributes:
-        compute: a name of the numbers `Batch.rows`, or a function of a `Batch` that returns
+        compute: a field of `Batch.rows`, or a function of a `Batch` that returns
             (n_divisors, n_draws, n_queries), or what broadcasts to it; None for the number of its
             own name.
     """

@@ -1,6 +1,6 @@
 """The chunks of a sweep, and those that a run has to measure.
 
-Workers, local processes or a cluster, measure and compress; only this process writes. The result
+Workers, a thread or processes here or on a cluster, measure and compress; only this process writes. The result
 does not depend on who measures a chunk or on which chunk finishes first.
 
 A sweep names the number of trials of its cells, or a pilot finds it for the precision that the

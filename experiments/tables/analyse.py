@@ -111,6 +111,7 @@ def columns_of(experiment: AnyExperiment) -> dict[str, tuple[Column, ...]]:
     for derived in DERIVED_TABLES:
         if derived.applies_to(sources):
             columns[derived.kind] = derived.columns(experiment)
+            sources[derived.kind] = names(columns[derived.kind])
     return columns
 
 

@@ -47,10 +47,12 @@ class Change:
         return f"{verb} {path}: {self.where if self.kind == verb else self}"
 
 
-def update(path: Path, content: bytes) -> Change:
-    """Write a table, unless it equals the previous one to rounding."""
+def update(path: Path, content: bytes, *, keeps: bool = True) -> Change:
+    """Write a table, unless it equals the previous one: to rounding, or with `keeps=False` to the
+    byte.
+    """
     change = change_of(path.read_bytes() if path.exists() else None, content)
-    if change.kind in ("new", "different"):
+    if change.kind in ("new", "different") or (change.kind == ROUNDING and not keeps):
         write_atomically(path, content)
     return change
 

@@ -229,7 +229,8 @@ TABLES = (
     ),
     Derived(
         "crossings",
-        needs=_NEEDS,
+        needs=("ratio",),
+        source="ratios",
         columns=after_axes([*_KIND, *_CROSSING], but="d_k"),
         derive=lambda results: crossings(results["ratios"], results.axes),
     ),

@@ -22,7 +22,7 @@ def fit_slopes(results: Results) -> pd.DataFrame:
     """One row per scaling (and combination of the other axes) with at least two values of d_k;
     otherwise empty.
 
-    ln(variance) = y has the standard error e = se / variance; cells of different d_k are
+    The standard error of y = ln(variance) is e = se / variance; cells of different d_k are
     independent draws, so the least-squares slope b = sum c y, c = (x - mean x) / sum (x - mean
     x)^2, has the variance sum (c e)^2. Points have equal weights, because estimated weights favour
     points whose error came out too small.

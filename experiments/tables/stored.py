@@ -80,8 +80,8 @@ class Stored:
         """Write the tables, and last the JSON that vouches for them.
 
         A run that ends halfway thus leaves tables that do not match their JSON, and the next run
-        writes them again. Tables that are equal to rounding stay. Derived tables that the sweep no
-        longer has are removed, unless somebody changed them.
+        writes them again. Tables of the same measured values that are equal to rounding stay. Derived
+        tables that the sweep no longer has are removed, unless somebody changed them.
 
         Args:
             found: the results of the sweep.
@@ -91,8 +91,12 @@ class Stored:
         with suppress(TableError):
             before = read_sidecar(self.sidecar)
         same = self.is_measured_alike
+        keeps = same or origin is not None
         contents = csv_contents(found)
-        changes = {self.csv(kind): update(self.csv(kind), contents[kind]) for kind in contents}
+        changes = {
+            self.csv(kind): update(self.csv(kind), content, keeps=keeps)
+            for kind, content in contents.items()
+        }
         made = {
             **self._origin(),
             "measured_at": before.get("measured_at") if same else commit(),
@@ -112,8 +116,11 @@ class Stored:
         keep_record(self.results, self.sidecar.name, record([self.sidecar]))
         return changes
 
-    def read(self) -> "Results":
+    def read(self, *, lacks_exact: bool = False) -> "Results":
         """The results, without the columns of `IDENTITY`.
+
+        Args:
+            lacks_exact: True if the main table may have other columns of exact values than today.
 
         Raises:
             TableError: a table is missing, altered, or from another config.
@@ -137,7 +144,11 @@ class Stored:
             # An empty field is a list of no metrics there, elsewhere a missing number.
             tables[kind] = table.fillna({FEW_DRAWS: ""})
         expected = names(written_columns(experiment))
-        if others := sorted({*tables[MEASURED]} ^ {*expected}):
+        others = sorted({*tables[MEASURED]} ^ {*expected})
+        if lacks_exact:
+            others = [name for name in others if not name.endswith("_exact")]
+            tables[MEASURED] = tables[MEASURED].reindex(columns=expected)
+        if others:
             raise TableError(
                 f"{self.csv(MEASURED)} is of an earlier version, which differs in {others[0]}; make "
                 "all writes it"

@@ -279,10 +279,9 @@ def _mask_of(saved: Array, heads: Heads) -> BoolArray:
     """A saved mask as booleans, True where the query may attend, that broadcast to the scores.
 
     Args:
-        saved: of tokens, (n_keys,) or (batch, n_keys), also if that is (n_queries, n_keys); it
-            hides padded queries, too, where there are as many queries as keys. Or of axes that
-            broadcast to the scores. Booleans, ones and zeros, or numbers to add to scores (0, or
-            -10,000 and less).
+        saved: of tokens, (n_keys,) or (batch, n_keys); it hides padded queries, too, where there
+            are as many queries as keys. Or of axes that broadcast to the scores. Booleans, ones and
+            zeros, or numbers to add to scores (0, or -10,000 and less).
         heads: those that have the scores.
 
     Raises:
@@ -294,6 +293,11 @@ def _mask_of(saved: Array, heads: Heads) -> BoolArray:
     allowed = np.atleast_2d(mask == 1 if is_flags else broadcast_mask(mask, mask.shape))
     sizes = [n if name == BATCH else 1 for name, n in zip(heads.axes, leading, strict=True)]
     if allowed.shape == (math.prod(sizes), n_keys):
+        if allowed.shape == (n_queries, n_keys) and n_queries > 1:
+            raise ValueError(
+                f"mask: {allowed.shape} may be (batch, n_keys), of padding, or (n_queries, n_keys); "
+                "save it as (batch, 1, 1, n_keys) or as (1, 1, n_queries, n_keys)"
+            )
         allowed = allowed.reshape(*sizes, 1, n_keys)
     broadcast_mask(allowed, heads.mask.shape)
     if n_queries != n_keys:

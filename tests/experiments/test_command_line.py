@@ -283,7 +283,10 @@ def test_check_names_figures_that_the_config_no_longer_has_or_of_other_tables(su
     suite("run", text=named.replace("trials: 3", "trials: 4"))
     assert printed(suite("check")).startswith(f"{kept} is of other tables or another version; make")
     (suite.folder / ".made.json").unlink()  # as in a fresh clone
-    assert printed(suite("check")).endswith("warnings: none\n")
+    assert printed(suite("check")).startswith(f"{kept} is of other tables or another version; make")
+    printed(suite("draw"))
+    kept.unlink()
+    assert printed(suite("check")).startswith(f"{kept} is missing; make figures draws it")
 
 
 def test_a_command_goes_on_when_the_reader_of_its_output_leaves(suite):

@@ -353,7 +353,10 @@ def test_without_exact_values_there_is_no_stroke(made):
         what = shown(figure, Results(results.sweep, {"measured": table}))
         strokes = [bool(others_of(ax)["exact"]) for ax in draw(what).axes]
         assert strokes == [exact == 2, True]
-        assert ("elsewhere they join" in plain_caption(figure, what)) == (exact != 2)
+        assert "Strokes: exact values" in plain_caption(figure, what)
+        table = results["measured"].assign(entropy_exact=exact, max_weight_exact=0.5)
+        along = shown(figure, Results(results.sweep, {"measured": table}))
+        assert ("elsewhere they join" in plain_caption(figure, along)) == (exact != 2)
 
 
 @pytest.mark.parametrize(

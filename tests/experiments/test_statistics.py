@@ -136,3 +136,5 @@ def test_a_share_of_one_row_per_trial_is_clopper_and_pearson_of_fewer_draws(coun
 def test_a_share_of_all_rows_rests_on_the_trials_alone():
     """0.025 = share^trials, whatever the number of rows."""
     assert share_interval(1.0, 0.0, 30, 64) == close((0.025 ** (1 / 30), 1))
+    # Equal shares of trials have an error of rounding alone.
+    assert share_interval(0.1, 1e-19, 30, 64) == share_interval(0.1, 0.0, 30, 64)

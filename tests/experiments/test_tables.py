@@ -140,7 +140,7 @@ def test_a_sample_of_cells_without_chunks_is_measured_again(tiny, tmp_path, monk
     def sampled():
         lines: list[str] = []
         with Reporter(say=lines.append) as report:
-            sample.measure_again(study, config.sweeps, report)
+            sample.measure_again(study, config.sweeps, None, report)
         return "\n".join(lines)
 
     assert f"sample: {count} of {count} cells without chunks measured again, equal" in sampled()

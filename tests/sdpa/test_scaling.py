@@ -32,7 +32,8 @@ NAMES = {
     "d_k/sqrt(d_k)": "d_k^1/2",
     "d_k/3": "d_k/3",
     "sqrt(4*d_k)": "sqrt(4*d_k)",
-    "d_k^1/2/ max(1,ln(n_keys)/ln(2048))": "d_k^1/2/ max(1,ln(n_keys)/ln(2048))",  # 1 at few keys
+    "d_k^1/2 / max(1, ln(n_keys)**2)": "d_k^1/2/max(1,ln(n_keys)^2)",
+    "d_k^1/2/max(1,ln(n_keys)/ln(2048))": "d_k^1/2/max(1,ln(n_keys)/ln(2048))",  # 1 at few keys
 }
 
 
@@ -74,13 +75,14 @@ NONSENSE = [
     "sqrt(d_k, 2)",
     "max(d_k)",
     "nan",
-    "1/sqrt(dk)",
+    "d_k^1/2 # usual",
     "__import__('os')",
     "1" * 201,
 ]
 # The end of the message after the text itself.
 REFUSED = dict.fromkeys(NONSENSE, "") | {
     "d_k**1/2": "; put the exponent in brackets",
+    "1/SQRT(d_k)": "; did you mean sqrt?",
     "d_k^1/2.5": "; put the exponent in brackets",
     "(0.1*ln(40)+1)^2/8": "; put the exponent in brackets",
 }

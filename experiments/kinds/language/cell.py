@@ -468,7 +468,7 @@ def _ends(runs: Runs) -> dict[str, Floats]:
     }
     return {
         "final_loss": loss[..., -1],
-        "diverged": 1.0 * (loss[..., -1] > loss[..., 0]),
+        "diverged": 1.0 * ((loss[..., -1] > loss[..., 0]) | (loss[..., -1] == _LOSS_OF_ENDED)),
         **{f"{name}_before": values[..., 0] for name, values in series.items()},
         **{f"{name}_after": values[..., -1] for name, values in series.items()},
     }

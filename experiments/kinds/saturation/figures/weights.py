@@ -92,7 +92,7 @@ def _alike_under_the_root_alone(tables: Tables) -> Numbers:
 FIGURES = (
     Figure(
         name="causal",
-        shows="Attention with and without a causal mask",
+        shows="Attention under each mask",
         lines=Lines(
             "n_keys",
             (Panel("max_weight"), Panel("entropy"), Panel(MEDIAN_GRADIENT, MEDIAN_TITLE)),
