@@ -15,7 +15,7 @@ from experiments.commands.check import write_columns
 from experiments.commands.measure import analyse_again
 from experiments.config.errors import DisagreementError, TableError
 from experiments.measuring.columns import names
-from experiments.running.files import write_atomically
+from experiments.running.files import checksum, write_atomically
 from experiments.tables import layout, products
 from experiments.tables.changes import change_of
 from experiments.tables.layout import summary_columns, written_columns
@@ -60,9 +60,19 @@ def test_tables_of_another_config_or_layout_are_refused(copied):
 
 
 def test_tables_without_chunks_are_analysed_again(copied):
-    """To the same bytes, also from intervals that no file has."""
+    """To the same bytes, also from intervals that no file has, and without a column of exact values."""
     sweep, folder = copied
     sidecar = folder / "scaling.json"
+    whole = {path: path.read_bytes() for path in folder.rglob("*.csv")}
+    path = Stored(folder, sweep).csv("measured")
+    pd.read_csv(path).drop(columns="entropy_exact").to_csv(path, index=False)
+    lacking = json.loads(sidecar.read_bytes())
+    lacking["sha256"]["measured"] = checksum(path)
+    sidecar.write_text(json.dumps(lacking))
+    with pytest.raises(TableError, match="of an earlier version, which differs in entropy_exact"):
+        Stored(folder, sweep).read()
+    analyse_again([sweep], folder, Reporter(verbose=True))
+    assert {path: path.read_bytes() for path in whole} == whole
     earlier = json.loads(sidecar.read_bytes()) | {
         "source": "an earlier one",
         "measured_at": {"commit": "0" * 40, "clean": True},
@@ -75,6 +85,22 @@ def test_tables_without_chunks_are_analysed_again(copied):
     assert not Stored(folder, sweep).is_measured_alike
     assert json.loads(sidecar.read_bytes()) == earlier
     assert {path: path.read_bytes() for path in tables} == tables
+
+
+def test_values_of_other_source_are_written_also_if_equal_to_rounding(copied):
+    sweep, folder = copied
+    stored = Stored(folder, sweep)
+    found = stored.read()
+    nearly = found.measured.assign(entropy=found.measured["entropy"] * (1 + 1e-9))
+    results = Results(sweep, {**found, "measured": nearly})
+    path, before = stored.csv("measured"), stored.csv("measured").read_bytes()
+    assert stored.write(results)[path].kind == "equal to rounding"
+    assert path.read_bytes() == before
+    made = json.loads(stored.sidecar.read_bytes()) | {"source": "an earlier one"}
+    stored.sidecar.write_text(json.dumps(made))
+    assert stored.write(results)[path].kind == "equal to rounding"
+    assert path.read_bytes() != before
+    assert stored.is_measured_alike
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):

@@ -116,6 +116,10 @@ REFUSED = [
     (PACKED | {"cu_seqlens": ENDS[:2]}, r"8 tokens, got \[0, 5\]; .* add --axes head,position"),
     (pair() | {"mask": IS_TOKEN[:, 1:]}, r"mask: .* got \(2, 4\)"),
     (pair() | {"mask": ~np.tri(N, dtype=bool)}, "hides the own key"),
+    (
+        pair(lambda x: np.repeat(x[:1], N, axis=0)) | {"mask": np.tri(N, dtype=bool)},
+        r"mask: \(5, 5\) may be \(batch, n_keys\), of padding",
+    ),
     (pair() | {"attn_mask": IS_TOKEN}, "True is a visible key in some"),
     ({"q.1": Q, "k.1": K, "q.2": Q}, "or so for each layer .*got q.1, k.1, q.2"),
     (
