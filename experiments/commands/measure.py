@@ -52,8 +52,8 @@ def measure(
     for line in _multiplying(sweeps):
         report.line(line)
     with locked(results):
-        records = Store(results / STORE)
-        work = find_work(records, sweeps)
+        store = Store(results / STORE)
+        work = find_work(store, sweeps)
         complete = [*filter(work.is_complete, sweeps)]
         stored = {sweep.name: Stored(results, sweep) for sweep in config.sweeps}
         kept = [each for each in complete if stored[each.name].is_current]
@@ -65,17 +65,17 @@ def measure(
 
         def measure_all() -> None:
             nonlocal work
-            measure_chunks(records, work, workers, report)
+            measure_chunks(store, work, workers, report)
             if work.needs_pilot:
-                work = find_work(records, sweeps)  # the pilots have set the trials
-                measure_chunks(records, work, workers, report)
+                work = find_work(store, sweeps)  # the pilots have set the trials
+                measure_chunks(store, work, workers, report)
 
         def write_tables() -> None:
             for sweep in kept:
                 for kind in stored[sweep.name].contents():
                     report.made(stored[sweep.name].csv(kind), None)
             due = [sweep for sweep in sweeps if work.is_complete(sweep) and sweep not in kept]
-            _write_tables(results, records, due, jobs, report)
+            _write_tables(results, store, due, jobs, report)
 
         attempt([measure_all, write_tables])
         if not any(each.fault for each in stored.values()):
@@ -116,7 +116,7 @@ def _analyse_again(sweep: Sweep, results: Path, report: Reporter) -> None:
         report.made(path, change)
 
 
-def measure_chunks(records: Store, work: Work, workers: Workers, report: Reporter) -> None:
+def measure_chunks(store: Store, work: Work, workers: Workers, report: Reporter) -> None:
     """Measure what the store lacks; `work.left` counts down.
 
     If an error or a signal occurs, the workers end at once; all written records stay.
@@ -134,7 +134,7 @@ def measure_chunks(records: Store, work: Work, workers: Workers, report: Reporte
     less = f"; one alone: SWEEP={names[0]}" if len(names) > 1 else ""
     report.line(
         f"measuring {counted(len(work.todo), 'chunk')} of {counted(len(names), 'sweep')} for "
-        f"{records.folder.parent} with {workers}, "
+        f"{store.folder.parent} with {workers}, "
         f"about {duration(work.seconds / workers.slots)} without tables and figures{less}"
     )
     with (
@@ -142,14 +142,14 @@ def measure_chunks(records: Store, work: Work, workers: Workers, report: Reporte
         closing(workers.measure(work.todo)) as measured,
     ):
         for task, packed in measured:
-            records.write(task.chunk, packed)
+            store.write(task.chunk, packed)
             work.left.subtract(task.sweeps)
             advance(task.sweeps[0], task.seconds)
 
 
 def _write_tables(
     results: Path,
-    records: Store,
+    store: Store,
     due: Sequence[Sweep],
     jobs: int | None,
     report: Reporter,
@@ -182,7 +182,7 @@ def _write_tables(
                 report.made(path, change)
             raise_all(found.failed)
 
-        futures = [(sweep, submit(results_of, records, sweep)) for sweep in due]
+        futures = [(sweep, submit(results_of, store, sweep)) for sweep in due]
         attempt(partial(write, *each) for each in futures)
 
 

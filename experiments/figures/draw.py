@@ -39,8 +39,8 @@ def draw_sweeps(
         TableError: a sweep has no sound table; the figures of all others are drawn.
     """
     folder = study.folder
-    drawn = [study[sweep.name] for sweep in sweeps if sweep.name in study]
-    products = [*figure_products(folder, drawn, formats)]
+    sound = [study[sweep.name] for sweep in sweeps if sweep.name in study]
+    products = [*figure_products(folder, sound, formats)]
     # An unsound table is an error, after the figures of all others.
     required = [partial(study.require, sweep.name) for sweep in sweeps]
     attempt([partial(build, folder, products, report, jobs=jobs), *required])
@@ -55,12 +55,12 @@ def draw_sweeps(
 
 
 def figure_products(
-    folder: Path, drawn: Iterable[Results], formats: Collection[str] = ()
+    folder: Path, sweeps: Iterable[Results], formats: Collection[str] = ()
 ) -> Iterator[Product]:
     """The figures of sweeps: of each the rows that it shows, its words, and last the picture. The
     words are parameters of the product.
     """
-    figures = ((each, FIGURES[name]) for each in drawn for name in each.sweep.figures)
+    figures = ((each, FIGURES[name]) for each in sweeps for name in each.sweep.figures)
     for results, figure in figures:
         stem = figure_path(folder, results.name, figure.name, "")
         asked = [one for one in ON_REQUEST if one[1:] in formats or stem.with_suffix(one).exists()]

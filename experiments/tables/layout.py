@@ -34,8 +34,8 @@ IDENTITY = (
     Column("seed", "int", "root seed of the config"),
 )
 MOST_COLUMNS = 40  # of a summary
-# The metrics of the first figure, which every table of rows shows, whatever its figures do.
-_CARD = "score_variance", "max_weight", "entropy", "query_gradient_norm_median"
+# The metrics that a summary has whatever its figures show: those of the first figure of `dimension`.
+_ALWAYS = "score_variance", "max_weight", "entropy", "query_gradient_norm_median"
 
 
 def csv_bytes(table: "pd.DataFrame") -> bytes:
@@ -110,10 +110,10 @@ def summary_columns(results: "Results", written: list[str]) -> list[str]:
 
 def shown_metrics(sweep: "Sweep") -> list[str]:
     """The columns that figures show, first those of the default one and of the sweep; and those of
-    `_CARD`.
+    `_ALWAYS`.
     """
     default, *others = figures_of(sweep.experiment.name)
-    return list(dict.fromkeys([*metrics_of([default, *sweep.figures, *others]), *_CARD]))
+    return list(dict.fromkeys([*metrics_of([default, *sweep.figures, *others]), *_ALWAYS]))
 
 
 def _means(experiment: AnyExperiment) -> list[Metric]:
