@@ -78,7 +78,7 @@ class Audited:
             other = self.draw(0.5, **self.sizes | sizes | {"largest_score": 0})
             try:
                 found, weights = self.output(a), self.weights(other)
-            except Exception as error:  # whatever it raises is a result of the audit
+            except (Exception, SystemExit) as error:  # whatever it raises is a result
                 errors[words] = f"arrays of {self.dtype} raise {type(error).__name__}: {error}"
                 if not cases:
                     break  # most sizes have the same error
@@ -94,7 +94,10 @@ class Audited:
     def output(self, a: Attention) -> Array:
         """The output of the function; ValueError for one of another shape."""
         given = self.arrays(a)
-        found, again = (np.asarray(self.function(*given), float) for _ in range(2))
+        found, again = (self.function(*given) for _ in range(2))
+        if isinstance(found, tuple):
+            raise ValueError(f"expected the output alone, got {len(found)} values")
+        found, again = (np.asarray(x).astype(float, casting="same_kind") for x in (found, again))
         if not np.allclose(found, again, atol=0.01, equal_nan=True):
             raise ValueError("expected the same output again: is dropout on, or q or k changed?")
         if found.shape != (*a.q.shape[:3], a.v.shape[3]):

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
+from sdpa._names import not_among
 from sdpa.auditing.facts import words_of
 from sdpa.auditing.mistakes import MISTAKES
 from sdpa.auditing.model import Array, Attention
@@ -14,6 +15,10 @@ from sdpa.auditing.probes import Audited, Case, Function
 from sdpa.masks import broadcast_mask, reach_of
 from sdpa.row_maps import RowMap
 from sdpa.scaling import SCALED, Rule, resolve_divisor
+
+
+_TYPES = "float64", "float32", "float16"
+_EMPTY = "any", "zero", "nan", "uniform"
 
 
 @dataclass
@@ -77,9 +82,19 @@ def audit(
     >>> audit(scaled_dot_product_attention, scaling="unscaled").findings
     ['scores: q·k / d_k^1/2, expected q·k', 'wrong in all inputs']
     """
+    for option, word, known in ("dtype", dtype, _TYPES), ("empty", empty, _EMPTY):
+        if word not in known:
+            raise ValueError(f"{option}: {not_among(word, known)}")
+    for option, size in ("d_k", d_k), ("groups", groups):
+        if not isinstance(size, int) or size < 1:
+            raise ValueError(f"{option}: expected a whole number from 1, got {size}")
+    if normalize is not None and (softcap or not 0 < float(normalize) < math.inf):
+        raise ValueError(
+            f"normalize: expected a gain above 0 and no soft cap, got {normalize} and {softcap}"
+        )
     sinks = RowMap.with_sinks(softcap, sink).sink
     logits = np.reshape(-math.inf if sinks is None else sinks, (-1, 1, 1))
-    slopes = np.reshape(1.0 if alibi is None else alibi, (-1, 1, 1))
+    slopes = np.asarray(1 if alibi is None else alibi, float).reshape(-1, 1, 1)
     biases = {} if alibi is None else {"slope * distance": 1.0}
     name = "q·k of unit vectors" if normalize else "q·k after the soft cap" if softcap else "q·k"
 
@@ -111,8 +126,8 @@ def audit(
     names = "n_keys", "n_queries", "n_heads", "batch"
     fixed = {size: n for size, n in zip(names, shape[::-1], strict=False) if n > 1}
     sizes = {"n_heads": max(3, 2 * groups), "d_k": d_k, "d_v": d_k} | fixed
-    if groups < 1:
-        raise ValueError(f"groups: expected 1 or more, got {groups}")
+    if sizes["n_heads"] % groups:
+        raise ValueError(f"groups: expected a divisor of {sizes['n_heads']} heads, got {groups}")
     audited = Audited(attention, draw, dtype, sizes, fixed)
     report = Audit(getattr(attention, "__name__", type(attention).__name__), [], {})
     with np.errstate(all="ignore"):
@@ -174,7 +189,16 @@ def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None
     """Tell the factors of dq, dk and dv beside differences of the expected output, along a step."""
     a, b = (audited.draw(spread, **audited.sizes) for spread in (3, 2))
     given = *audited.arrays(a), b.output.astype(audited.dtype)
-    for name, gradient in zip("qkv", backward(*given), strict=True):
+    shapes = [x.shape for x in given[:3]]
+    try:
+        gradients = [np.asarray(x, float) for x in backward(*given)]
+        found = [x.shape for x in gradients]
+        if found != shapes:
+            raise ValueError(f"expected dq, dk and dv of the shapes {shapes}, got {found}")
+    except (Exception, SystemExit) as error:  # whatever it raises is a result
+        report.findings.append(f"backward raises {type(error).__name__}: {error}")
+        return
+    for name, gradient in zip("qkv", gradients, strict=True):
         step = 1e-6 * getattr(b, name)
         moved = replace(a, **{name: getattr(a, name) + step})
         right = np.sum((moved.output - a.output) * b.output)

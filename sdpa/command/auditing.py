@@ -61,6 +61,8 @@ def _function(target: str) -> Callable[..., object]:
     sys.path.insert(0, str(Path.cwd()))
     try:
         found: Callable[..., object] = pkgutil.resolve_name(target)
+        if not callable(found):
+            raise TypeError("it is no function")
     except (Exception, SystemExit) as error:  # a script may end the process
         what = f"expected {_TARGET}, importable here, got {target}: {type(error).__name__}: {error}"
         raise argparse.ArgumentTypeError(what) from error
