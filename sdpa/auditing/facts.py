@@ -27,48 +27,57 @@ def fit(a: Attention, weights: Array, dtype: str) -> Attention:
     empty = next(alike, "numbers") if unseen.size else ""
     blank = np.where(is_blank, weights, 0)
     a = replace(a, seen=np.isfinite(logs) | low, blank=blank, empty=empty)
-    # Keys at which any row departs from the expected scores by another number.
-    jumps = np.abs(np.diff(logs - a.scores)) > near
-    borders = np.flatnonzero(jumps.any(axis=(0, 1, 2))) + 1
-    block = math.gcd(*borders) if len(borders) > 1 else 0
-    a = replace(a, coefficients=_coefficients(a, logs, near), block=block)
-    # The sums of weights: the expected ones, a total, or those beside a sink.
+    a = _with_scores(a, logs, near)
+    # The sums of weights: the expected ones, a total, or those beside a sink of each head.
     rows, sums = a.seen.any(axis=-1, keepdims=True), weights.sum(axis=-1, keepdims=True)
     shares = np.exp(a.masked).sum(axis=-1, keepdims=True)
-    mean = np.sum(sums, where=rows) / rows.sum()
-    sink = np.sum(shares * (1 / sums - 1), where=rows) / rows.sum()
-    for total, e_sink in (1.0, np.exp(a.sink)), (mean, 0.0), (1.0, sink):
+    n_rows = rows.sum(axis=(0, 2), keepdims=True)[0]
+    mean = np.sum(sums, where=rows) / n_rows.sum()
+    sink = np.where(rows, shares * (1 / sums - 1), 0).sum(axis=(0, 2), keepdims=True)[0] / n_rows
+    trials = (1.0, np.exp(a.sink)), (mean, 0.0), (1.0, sink)
+    for tolerance, (total, e_sink) in product((max(rounding, 1e-5), near), trials):
         fitted = total * np.where(e_sink > 0, shares / (shares + e_sink), 1)
-        if np.allclose(fitted[rows], sums[rows], rtol=max(rounding, 1e-5)):
+        if np.allclose(fitted[rows], sums[rows], rtol=tolerance):
             return replace(a, total=total, sink=np.log(e_sink))
     return replace(a, total=math.nan)
 
 
-def _coefficients(a: Attention, logs: Array, near: float) -> dict[str, float]:
-    """Coefficients of the product and the biases that give all weights best.
+def _with_scores(a: Attention, logs: Array, near: float) -> Attention:
+    """The attention with the product and the biases that give all weights best, or with borders.
 
     ln w = score - ln(sum of e^score): differences of ln w between next keys are those of scores,
-    and least squares give the coefficients.
+    and least squares give the coefficients of each head.
     """
-    differences = np.diff(logs)
-    pairs = np.isfinite(differences)
-    if not differences[pairs].any():  # the weight of a single key tells nothing about its score
-        return a.coefficients
-    least, best = near, {"q·k": math.nan}
+    pairs = np.isfinite(np.diff(logs))
+
+    def by_head(x: Array) -> Array:
+        steps = np.where(pairs, np.diff(np.broadcast_to(x, logs.shape)), 0)
+        return steps.swapaxes(0, 1).reshape(len(steps[0]), -1)
+
+    target = by_head(logs)[..., None]
+    if not target.any():  # the weight of a single key tells nothing about its score
+        return a
+    least, best = near, None
     for name, of in PRODUCTS.items():
         features = {name: of} | BIASES
         try:
-            steps = [np.diff(np.broadcast_to(x(a), logs.shape))[pairs] for x in features.values()]
-            columns = np.array(steps)
-            numbers = np.linalg.pinv(columns @ columns.T) @ (columns @ differences[pairs])
+            columns = np.stack([by_head(x(a)) for x in features.values()], axis=-1)
+            numbers = np.linalg.pinv(columns.mT @ columns) @ (columns.mT @ target)
         except ValueError:  # sizes do not fit, or there is no number
             continue
-        error = np.abs(numbers @ columns - differences[pairs]).max()
+        error = np.abs(columns @ numbers - target).max()
         if error < least:
-            effects = zip(features, numbers.tolist(), np.abs(columns).max(axis=-1), strict=True)
-            best = {x: number for x, number, size in effects if abs(number) * size > error + 1e-6}
+            effects = np.abs(columns * numbers.mT).max(axis=(0, 1))
+            told = np.flatnonzero(effects > error + 1e-6)
+            best = {[*features][i]: numbers[:, [i]] for i in told}
             least = error
-    return best
+    if best is not None:
+        return replace(a, coefficients=best)
+    jumps = np.abs(np.diff(logs - a.scores)) > 0.01
+    borders = np.flatnonzero(jumps.any(axis=(0, 1, 2))) + 1
+    if len(borders) <= logs.shape[-1] // 4:
+        return replace(a, borders=tuple(borders.tolist()))
+    return replace(a, coefficients={"q·k": math.nan})
 
 
 def words_of(given: list[Attention]) -> dict[str, str]:
@@ -77,28 +86,37 @@ def words_of(given: list[Attention]) -> dict[str, str]:
     for name in dict.fromkeys(name for a in given for name in a.coefficients):
         # Biases have no effect at sizes without hidden keys.
         having = [a for a in given if name in a.coefficients]
-        scores.append(_formula(name, {a: a.coefficients[name] for a in having}))
-    blocks = [a.block for a in given if a.block]
-    block = math.gcd(*blocks) if len(blocks) > 1 else 0
-    return {
+        scores.append(_formula(name, having, [a.coefficients[name] for a in having]))
+    sink = _formula("1", given, [np.exp(a.sink) for a in given])
+    of_sink = _formula("sink", given, [a.sink / a.logits for a in given])
+    if of_sink.startswith("sink "):
+        sink = f"e^({of_sink})"
+    words = {
         "scores": " + ".join(scores) or "none",
-        "blocks": f"of {block} keys, with wrong sums or maxima" if block > 8 else "none",
         "keys": _keys(given),
-        "weights sum to": _formula("1", {a: a.total for a in given}),
-        "e^sink": _formula("1", {a: float(np.exp(a.sink).max()) for a in given}),
+        "weights sum to": _formula("1", given, [a.total for a in given]),
+        "e^sink": sink,
     }
+    a = max(given, key=lambda a: len(a.borders))
+    if a.borders:
+        words["blocks"] = f"borders at keys {a.borders[:5]} of {a.v.shape[2]}"
+    return words
 
 
-def _formula(of: str, by_size: dict[Attention, float]) -> str:
-    """A number at several sizes as at most two factors of `of`."""
-    factors = [_factors(a) for a in by_size]
+def _formula(of: str, given: list[Attention], numbers: list[Array | float]) -> str:
+    """Numbers of heads at several sizes, as at most two factors of `of`, or one by one."""
+    factors = [_factors(a) for a in given]
+    by_size = [np.ravel(x) for x in numbers]
     for one, two in product(factors[0], repeat=2):
-        pairs = zip(by_size.values(), factors, strict=True)
-        rest = [number / f[one] / f[two] for number, f in pairs]
+        pairs = zip(by_size, factors, strict=True)
+        rest = np.concatenate([x / f[one] / f[two] for x, f in pairs])
         if np.allclose(rest, rest[0], rtol=0.003, atol=0):
             words = f"{np.mean(rest):.4g} * {of}{one}{two}"
             return words.removeprefix("1 * ").removesuffix(" * 1")
-    return "no rule"
+    if np.isnan(np.concatenate(by_size)).any():
+        return "no rule"
+    texts = (", ".join(dict.fromkeys(f"{one:.3g}" for one in x)) for x in by_size)
+    return f"({' or '.join(dict.fromkeys(texts))}) * {of}".removesuffix(" * 1")
 
 
 def _factors(a: Attention) -> dict[str, float]:
@@ -122,14 +140,24 @@ def _keys(given: list[Attention]) -> str:
     rules = {"all": seen | True}
     for place, x in ("last", last), ("first", first):
         low, high = x[seen].min(initial=999), x[seen].max(initial=-999)
-        for start, stop in product((-math.inf, low), (math.inf, high)):
-            words = (
-                f"positions {start:g} to {stop:g} from the query's own, queries at the {place} ones"
-            )
-            rules[words] = (x >= start) & (x <= stop)
+        start = low if low > x.min(initial=0) else -math.inf
+        stop = high if high < x.max(initial=0) else math.inf
+        words = f"positions {start:g} to {stop:g} from the query's own, queries at the {place} ones"
+        rules[words] = (x >= low) & (x <= high)
     rules |= {"those of the mask": ~hidden, "those that the mask should hide": hidden}
     alike = (words for words, mask in rules.items() if np.array_equal(seen, mask))
-    return next(alike, f"others; the last query sees {given[-1].seen[0, 0, -1].sum()}")
+    return next(alike, "") or _other_keys(given)
+
+
+def _other_keys(given: list[Attention]) -> str:
+    """The keys of the first query that does not see those of the mask."""
+    for a in given:
+        is_other = (a.seen == a.hidden).any(axis=-1) & a.seen.any(axis=-1)
+        for batch, head, query in np.argwhere(is_other):
+            keys = np.flatnonzero(a.seen[batch, head, query])
+            row = f"batch entry {batch}, head {head}, query {query}"
+            return f"others; {row} sees {len(keys)}, from {keys[0]} to {keys[-1]}"
+    return "others"
 
 
 def _flat(a: Attention) -> list[Array]:

@@ -35,6 +35,9 @@ MISTAKES: dict[str, Mistake] = {
     "a reshape without a transpose merges the heads (jsbaan/transformer-from-scratch#6)": (
         lambda a: _merge(a.output)
     ),
+    "each value gets the weight of the key before, the first one that of the sink": (
+        lambda a: np.insert(a.weights[..., :-1], 0, 1 - a.weights.sum(axis=-1), axis=-1) @ a.v
+    ),
     "weights sum to 1 over queries (FudanNLP/fastNLP#254)": (
         lambda a: softmax(a.masked, -2, a.sink) @ a.v
     ),
@@ -55,5 +58,25 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "no maximum is subtracted: e^s is 0 or inf (prescient-design/e3tools#3)": (
         lambda a: np.where(np.abs(a.top) > _FAR, 0, a.output)
+    ),
+}
+
+
+def _cast(a: Attention, kind: str) -> Attention:
+    return replace(a, q=a.q.astype(kind), k=a.k.astype(kind), v=a.v.astype(kind))
+
+
+def _half(x: Array) -> Array:
+    return x.astype("float16").astype(float)
+
+
+# By the type in which steps are.
+ROUNDED: dict[str, Mistake] = {
+    "": MISTAKES[""],
+    "float32": lambda a: _cast(a, "float32").output,
+    "float16 in q and k": lambda a: _cast(a, "float16").output,
+    "float16 in scores": lambda a: softmax(_half(a.masked), sink=a.sink) @ a.v,
+    "float16 in weights": lambda a: (
+        a.weights.max(axis=-1, keepdims=True) * _half(np.exp(a.masked - a.top)) @ a.v
     ),
 }

@@ -1,7 +1,7 @@
 """An attention in double precision, whose scores are a sum of declared features of its inputs."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,14 +21,14 @@ class Attention:
         multiplier: the expected one of q·k.
         cap: the expected soft cap; 0 for none.
         slopes: the expected ones of ALiBi, which broadcast with heads; 1 for none.
-        coefficients: numbers of `FEATURES` in scores.
+        logits: the expected ones of a sink, likewise; -inf for none.
+        coefficients: numbers of `FEATURES` in scores, which broadcast with heads.
         sink: logit of a key without a value, which broadcasts with heads; -inf for none.
         hidden: True for keys that the mask should hide, (batch, heads, n_queries, n_keys).
         seen: True for keys that have a weight.
         total: the sum of weights, and of the share of the sink.
         blank: weights of queries that see no key.
-        block: the largest number of whose multiples are all keys at which ln(weight) less the
-            expected score jumps, in any row; 0 if none does.
+        borders: the few keys at which ln(weight) less the expected score jumps, in any row.
         empty: the output of queries that should see no key, in a word; empty for none.
     """
 
@@ -39,13 +39,14 @@ class Attention:
     multiplier: float
     cap: float
     slopes: Array
-    coefficients: dict[str, float]
+    logits: Array
+    coefficients: Mapping[str, Array | float]
     sink: Array
     hidden: Array
     seen: Array
     total: float = 1.0
     blank: Array | float = 0.0
-    block: int = 0
+    borders: tuple[int, ...] = ()
     empty: str = ""
 
     @property
@@ -93,16 +94,16 @@ def in_turn(x: Array, groups: int) -> Array:
     return np.tile(x[:, ::groups], (1, groups, 1, 1))
 
 
-def _unit(x: Array) -> Array:
-    return np.asarray(x / np.linalg.norm(x, axis=-1, keepdims=True))
+def _unit(x: Array, axis: int = -1) -> Array:
+    return np.asarray(x / np.linalg.norm(x, axis=axis, keepdims=True))
 
 
 PRODUCTS: dict[str, Callable[[Attention], Array]] = {
     "q·k": lambda a: a.q @ a.k.mT,
     "q·k of unit vectors": lambda a: _unit(a.q) @ _unit(a.k).mT,
-    "q·k after the soft cap": lambda a: (
-        np.tanh(a.q @ a.k.mT * a.multiplier / a.cap) * a.cap / a.multiplier
-    ),
+    "soft cap of scaled q·k": lambda a: a.cap * np.tanh(a.q @ a.k.mT * a.multiplier / a.cap),
+    "soft cap of unscaled q·k": lambda a: a.cap * np.tanh(a.q @ a.k.mT / a.cap),
+    "q·k of vectors that are unit over heads": lambda a: _unit(a.q, 1) @ _unit(a.k, 1).mT,
     "q·k of visible keys": lambda a: np.where(a.hidden, 0, a.q @ a.k.mT),
     "q·k of keys reshaped, not transposed": lambda a: a.q @ a.k.reshape(a.k.mT.shape),
     "q·k of heads in turn": lambda a: a.q @ in_turn(a.k, a.groups).mT,

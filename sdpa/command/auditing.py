@@ -61,9 +61,9 @@ def _function(target: str) -> Callable[..., object]:
     sys.path.insert(0, str(Path.cwd()))
     try:
         found: Callable[..., object] = pkgutil.resolve_name(target)
-        if not callable(found):
-            raise TypeError("it is no function")
     except (Exception, SystemExit) as error:  # a script may end the process
         what = f"expected {_TARGET}, importable here, got {target}: {type(error).__name__}: {error}"
         raise argparse.ArgumentTypeError(what) from error
+    if not callable(found):
+        raise argparse.ArgumentTypeError(f"expected {_TARGET}, got {target}, which is no function")
     return found

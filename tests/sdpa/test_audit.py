@@ -2,15 +2,17 @@
 
 import math
 import re
+import sys
 from functools import partial
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from sdpa import attention_gradients, audit
 from sdpa.auditing.mistakes import MISTAKES
 from sdpa.auditing.probes import Audited
-from tests.audited_functions import REPORTED, RIGHT, attention, in_single
+from tests.audited_functions import BY_HEAD, NUMBERS, REPORTED, RIGHT, attention, in_single
 from tests.suite_process import ROOT
 
 PAGE = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
@@ -51,24 +53,33 @@ def test_each_mistake_is_found_and_no_other_claims_it(words, monkeypatch):
     assert audit(attention, groups=2, mask=mask, sink=sink).findings[0] == words
 
 
+def with_half_scores(q, k, v):
+    scores = (q @ k.mT / k.shape[3] ** 0.5).astype("f2")
+    return softmax(scores.astype(float), axis=-1) @ v
+
+
 @pytest.mark.parametrize(
     ("function", "words"),
     [
+        (
+            with_half_scores,
+            "2^-12 of the largest value from the expected attention, as of float16 in scores",
+        ),
         (
             lambda q, k, v: attention(q, k, v) + (k.shape[2] > 300),
             "weights sum to: 515, expected 1 wrong in n_queries 5, n_keys 514, by about",
         ),
         (
             lambda q, k, v: attention(q + 0.3, k, v),
-            "scores: no rule, expected q·k / d_k^1/2 wrong in all inputs, by about 2^-7",
+            "scores: no rule, expected q·k / d_k^1/2 wrong in all inputs, by about 2^-4",
         ),
         (
             lambda q, k, v: attention(q, k[:, :, :-1], v[:, :, :-1]),
-            "keys: others; the last query sees 15, expected all wrong in all inputs",
+            "keys: others; batch entry 0, head 0, query 0 sees 15, from 0 to 14, expected all",
         ),
         (
             lambda q, *_: (q, q),
-            "no output that can be audited what it does: d_k 64: arrays of float64 raise ValueError",
+            "no output that can be audited what it does: d_k 64: arrays of float64 raise TypeError",
         ),
     ],
 )
@@ -83,8 +94,8 @@ def test_a_mistake_of_decoding_is_told_with_its_inputs():
         return attention(q, k, v, divisor, behind=behind, ahead=0)
 
     assert audit(without_window, mask="window-16").findings == [
-        "scores: q·k, expected 0.125 * q·k",
-        "keys: all, expected positions -15 to inf from the query's own, queries at the last ones",
+        "scores: q·k, expected q·k / d_k^1/2",
+        "keys: all, expected positions -15 to 0 from the query's own, queries at the last ones",
         "wrong in n_queries 1, n_keys 262",
     ]
 
@@ -105,6 +116,21 @@ def test_factors_of_gradients_are_told():
     assert found == ["dq: 8 times the right one, along a random step"]
 
 
+def test_what_a_backward_or_a_function_raises_is_a_finding():
+    def without_sums_of_groups(q, k, v, upstream):
+        return backward(q, *(np.repeat(x, 2, axis=1) for x in (k, v)), upstream)
+
+    (found,) = audit(attention, groups=2, backward=without_sums_of_groups).findings
+    assert "dq, dk and dv: [(2, 4, 16, 64), (2, 4, 16, 64)" in found
+    assert "raise SystemExit: 0" in str(audit(lambda *_: sys.exit(0)))
+
+
+def test_slopes_are_fitted_by_head():
+    reverse = partial(attention, slopes=BY_HEAD[::-1])
+    found = audit(reverse, alibi=NUMBERS).findings[0]
+    assert "+ (0.25, 1, 4) * slope * distance, expected" in found
+
+
 def test_the_page_lists_every_mistake_and_shows_what_an_audit_prints():
     for words in MISTAKES:
         row = words.replace(" (", " | ").removesuffix(")")
@@ -118,12 +144,13 @@ def test_the_page_lists_every_mistake_and_shows_what_an_audit_prints():
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("groups", 0, "expected 1 or more, got 0"),
+        ("groups", 1.5, "expected a whole number from 1, got 1.5"),
+        ("sink", np.zeros(3), "groups: expected a divisor of 3 heads, got 2"),
+        ("dtype", "floaty", "dtype: expected one of float64, float32, float16, got 'floaty'"),
         ("mask", "window-x", "expected window-N with a whole number"),
-        ("scaling", "d_q", "d_q"),
         ("sink", math.nan, "sink: expected a finite number"),
     ],
 )
 def test_wrong_expectations_are_refused(name, value, message):
     with pytest.raises(ValueError, match=message):
-        audit(attention, **{name: value})
+        audit(attention, **{"groups": 2} | {name: value})
