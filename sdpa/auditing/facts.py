@@ -31,9 +31,9 @@ def fit(a: Attention, weights: Array, dtype: str) -> Attention:
     # The sums of weights: the expected ones, a total, or those beside a sink of each head.
     rows, sums = a.seen.any(axis=-1, keepdims=True), weights.sum(axis=-1, keepdims=True)
     shares = np.exp(a.masked).sum(axis=-1, keepdims=True)
-    n_rows = rows.sum(axis=(0, 2), keepdims=True)[0]
-    mean = np.sum(sums, where=rows) / n_rows.sum()
-    sink = np.where(rows, shares * (1 / sums - 1), 0).sum(axis=(0, 2), keepdims=True)[0] / n_rows
+    mean = np.sum(sums, where=rows) / rows.sum()
+    sinks = shares * (1 / sums - 1)
+    sink = sinks.max(axis=(0, 2), keepdims=True, where=rows, initial=0)[0]
     trials = (1.0, np.exp(a.sink)), (mean, 0.0), (1.0, sink)
     for tolerance, (total, e_sink) in product((max(rounding, 1e-5), near), trials):
         fitted = total * np.where(e_sink > 0, shares / (shares + e_sink), 1)
@@ -87,15 +87,11 @@ def words_of(given: list[Attention]) -> dict[str, str]:
         # Biases have no effect at sizes without hidden keys.
         having = [a for a in given if name in a.coefficients]
         scores.append(_formula(name, having, [a.coefficients[name] for a in having]))
-    sink = _formula("1", given, [np.exp(a.sink) for a in given])
-    of_sink = _formula("sink", given, [a.sink / a.logits for a in given])
-    if of_sink.startswith("sink "):
-        sink = f"e^({of_sink})"
     words = {
         "scores": " + ".join(scores) or "none",
         "keys": _keys(given),
         "weights sum to": _formula("1", given, [a.total for a in given]),
-        "e^sink": sink,
+        "e^sink": _formula("1", given, [np.exp(a.sink) for a in given]),
     }
     a = max(given, key=lambda a: len(a.borders))
     if a.borders:
@@ -125,9 +121,9 @@ def _factors(a: Attention) -> dict[str, float]:
     n_keys, d_v = a.v.shape[2:]
     sizes = {"d_k": d_k, "n_keys": n_keys, "d_v": d_v, "n_heads": n_heads}
     sizes["(d_k up to whole 128s)"] = math.ceil(d_k / 128) * 128
-    powers = ("^1/2", 0.5), ("", 1), ("^1/4", 0.25)
-    numbers = {name + power: n**x for (name, n), (power, x) in product(sizes.items(), powers)}
-    numbers |= {"ln(n_keys)": math.log(n_keys), "(1 + d_k^1/2)": 1 + d_k**0.5}
+    numbers = {"ln(n_keys)": math.log(n_keys), "(1 + d_k^1/2)": 1 + d_k**0.5}
+    for name, n in sizes.items():
+        numbers |= {f"{name}^1/2": n**0.5, name: n, f"{name}^1/4": n**0.25}
     factors = {"": 1.0}
     for name, number in numbers.items():
         factors |= {f" / {name}": 1 / number, f" * {name}": number}

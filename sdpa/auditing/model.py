@@ -21,7 +21,6 @@ class Attention:
         multiplier: the expected one of q·k.
         cap: the expected soft cap; 0 for none.
         slopes: the expected ones of ALiBi, which broadcast with heads; 1 for none.
-        logits: the expected ones of a sink, likewise; -inf for none.
         coefficients: numbers of `FEATURES` in scores, which broadcast with heads.
         sink: logit of a key without a value, which broadcasts with heads; -inf for none.
         hidden: True for keys that the mask should hide, (batch, heads, n_queries, n_keys).
@@ -39,7 +38,6 @@ class Attention:
     multiplier: float
     cap: float
     slopes: Array
-    logits: Array
     coefficients: Mapping[str, Array | float]
     sink: Array
     hidden: Array

@@ -118,9 +118,7 @@ def audit(
         k, v = (np.repeat(x, groups, axis=1) for x in (k, v))
         seen = np.broadcast_to(_seen(mask, n_queries, n_keys), (batch, n_heads, n_queries, n_keys))
         scores = {name: 1.0 if softcap else multiplier} | biases
-        return Attention(
-            q, k, v, groups, multiplier, softcap, slopes, logits, scores, logits, ~seen, seen
-        )
+        return Attention(q, k, v, groups, multiplier, softcap, slopes, scores, logits, ~seen, seen)
 
     shape = np.broadcast_shapes(np.shape(mask), slopes.shape, logits.shape)
     names = "n_keys", "n_queries", "n_heads", "batch"

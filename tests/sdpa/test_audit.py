@@ -117,10 +117,8 @@ def test_factors_of_gradients_are_told():
 
 
 def test_what_a_backward_or_a_function_raises_is_a_finding():
-    def without_sums_of_groups(q, k, v, upstream):
-        return backward(q, *(np.repeat(x, 2, axis=1) for x in (k, v)), upstream)
-
-    (found,) = audit(attention, groups=2, backward=without_sums_of_groups).findings
+    # One gradient for each query head, in place of the sums of groups.
+    (found,) = audit(attention, groups=2, backward=lambda q, *_: (q, q, q)).findings
     assert "dq, dk and dv: [(2, 4, 16, 64), (2, 4, 16, 64)" in found
     assert "raise SystemExit: 0" in str(audit(lambda *_: sys.exit(0)))
 
@@ -147,8 +145,6 @@ def test_the_page_lists_every_mistake_and_shows_what_an_audit_prints():
         ("groups", 1.5, "expected a whole number from 1, got 1.5"),
         ("sink", np.zeros(3), "groups: expected a divisor of 3 heads, got 2"),
         ("dtype", "floaty", "dtype: expected one of float64, float32, float16, got 'floaty'"),
-        ("mask", "window-x", "expected window-N with a whole number"),
-        ("sink", math.nan, "sink: expected a finite number"),
     ],
 )
 def test_wrong_expectations_are_refused(name, value, message):
