@@ -39,13 +39,16 @@ _OPTIONS = {
     "dtype": "float64 (the default), float32 or float16",
 }
 
+_NUMBERS: dict[str, Callable[[str], object]] = {"d_k": int, "groups": int, "normalize": float}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     parser.add_argument("target", type=_function, metavar=_TARGET, help="importable from here")
     parser.add_argument("--backward", type=_function, metavar=_TARGET, help="its dq, dk and dv")
     for name, text in _OPTIONS.items():
-        parser.add_argument("--" + name.replace("_", "-"), type=_given, help=text)
+        kind = _NUMBERS.get(name, _given)
+        parser.add_argument("--" + name.replace("_", "-"), type=kind, help=text)
 
 
 def run(given: argparse.Namespace) -> int:
