@@ -76,7 +76,8 @@ ROUNDED: dict[str, Mistake] = {
     "float32": lambda a: _cast(a, "float32").output,
     "float16 in q and k": lambda a: _cast(a, "float16").output,
     "float16 in scores": lambda a: softmax(_half(a.masked), sink=a.sink) @ a.v,
-    "float16 in weights": lambda a: (
+    "float16 in weights": lambda a: _half(a.weights) @ a.v,
+    "float16 in weights before their division": lambda a: (
         a.weights.max(axis=-1, keepdims=True) * _half(np.exp(a.masked - a.top)) @ a.v
     ),
 }
