@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from experiments.commands.request import Body, Request, exit_on_error, run_command
+from experiments.config.paths import FIGURE_FOLDER
 from experiments.kinds.figures import metrics_of
 from experiments.tables.reporter import Reporter
 
@@ -45,7 +46,8 @@ def at_every_save(asked: Request, body: Body) -> NoReturn:
                     for line in changes(before[name], now[name]):
                         say(f"{name}: {line}")
                 before |= now
-            say(f"waiting for {asked.config}; Ctrl-C ends")
+            figures = asked.folder / FIGURE_FOLDER
+            say(f"figures in {figures}; waiting for {asked.config}; Ctrl-C ends")
 
 
 def _saved(path: Path) -> int:
@@ -56,14 +58,18 @@ def _saved(path: Path) -> int:
 
 
 def changes(before: "Results", now: "Results") -> Iterator[str]:
-    """A line for each metric of the figures of a sweep that changed: its largest relative change, and
-    the row.
+    """A line for each axis of one value that has another one, and for each metric of the figures of a
+    sweep that changed: its largest relative change, and the row.
 
     Rows belong together that have the same rule and the same values of all axes that vary.
     """
     old, new = before.measured, now.measured
     varied = dict.fromkeys([*now.axes.varied(old), *now.axes.varied(new)])
     keys = [name for name in (*varied, "scaling") if name in old and name in new]
+    for name in now.axes.among(new, *varied):
+        was, value = old[name].iloc[0], new[name].iloc[0]
+        if was != value:
+            yield f"all rows have {name} = {value}, not {was}"
     shown = metrics_of(now.sweep.figures)
     metrics = [name for name in now.metrics if name in shown and name in old]
     how: dict[str, Any] = {"on": keys} if keys else {"how": "cross"}  # of one row

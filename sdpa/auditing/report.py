@@ -189,8 +189,10 @@ def _size(cases: list[Case]) -> str:
     }
     base, step = min(sizes, key=lambda x: sizes[x])
     size = sizes[base, ""]
-    cause = f"as of {step}" if sizes[base, step] < 0.75 * size else "which nothing explains"
-    return f"by about 2^{np.log2(size):.0f} of the largest value from the {base} attention, {cause}"
+    beside = f"by about 2^{np.log2(size):.0f} of the largest value from the {base} attention"
+    if sizes[base, step] < 0.75 * size:
+        return f"{beside}, as of {step}"
+    return f"{beside}; nothing found gives all outputs"
 
 
 def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None:

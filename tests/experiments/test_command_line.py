@@ -97,6 +97,7 @@ def test_watch_runs_at_every_save_and_names_the_largest_changes(suite, monkeypat
     row = (now / was - 1).abs().argmax()
     of_row = tables[0].loc[row]
     told = f"entropy {was[row]:.4g} -> {now[row]:.4g} at d_k = {of_row['d_k']}, scaling = {of_row['scaling']}"
+    assert "mine: all rows have n_keys = 60, not 30\n" in ended.stdout
     assert f"mine: {told}\n" in ended.stdout
 
 

@@ -63,13 +63,10 @@ def test_a_rule_without_a_divisor_for_one_key_is_refused_there(text):
 
 
 NONSENSE = [
-    "",
-    "-8",
+    "__import__('os')",
     "2^d_k",
     "max(d_k)",
-    "nan",
     "d_k^1/2 # usual",
-    "__import__('os')",
     "1" * 201,
 ]
 # The end of the message after the text itself.
