@@ -215,5 +215,5 @@ def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None
         own_heads = step[:, :: step.shape[1] // gradient.shape[1]]
         factor = np.sum(own_heads * gradient) / right
         report.facts[f"d{name}"] = words = f"{factor:.3g} times the right one, along a random step"
-        if abs(factor - 1) > 0.01:
+        if not abs(factor - 1) < 0.01:  # also if it is no number
             report.findings.append(f"d{name}: {words}")

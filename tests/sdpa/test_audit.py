@@ -112,8 +112,9 @@ def test_changed_arguments_and_rows_that_are_no_number_are_told():
 
 def test_factors_of_gradients_are_told():
     assert audit(attention, backward=backward).findings == []
-    found = audit(attention, backward=partial(backward, factor=8.0)).findings
-    assert found == ["dq: 8 times the right one, along a random step"]
+    for factor in ("8", "nan"):
+        found = audit(attention, backward=partial(backward, factor=float(factor))).findings
+        assert found == [f"dq: {factor} times the right one, along a random step"]
 
 
 def test_what_a_backward_or_a_function_raises_is_a_finding():
