@@ -104,6 +104,7 @@ REPORTED += [
     (changed(ahead=0, last=False), "queries at the first ones, expected", CAUSAL),
     (changed(ahead=-1, fill=-1e9), "keys: positions -inf to -1 from", CAUSAL),
     (changed(behind=4, ahead=4), "keys: positions -4 to 4 from", {"mask": "window-5"}),
+    (lambda q, *x: attention(0 * q, *x), "scores: none, expected q·k", {}),
     (changed(behind=-1), "keys: positions 1 to inf from", CAUSAL),
     (changed(ahead=0, fill=-1e4), "hidden keys have a finite score", CAUSAL | {"dtype": "float32"}),
     (changed(slopes=-BY_HEAD), "+ -1 * slope * distance, expected", {"alibi": NUMBERS}),

@@ -2,6 +2,7 @@
 analysis of sweeps.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing, suppress
@@ -235,9 +236,9 @@ def _state(sweep: Sweep, results: Path, work: Work) -> str:
 def duration(seconds: float) -> str:
     """A time in words, in seconds below 90 s, in minutes below 90 min, else in hours.
 
-    >>> duration(75), duration(600), duration(9000)
+    >>> duration(74.2), duration(600), duration(9000)
     ('75 s', '10 min', '2.5 h')
     """
     if seconds < 90:
-        return f"{seconds:.0f} s"
+        return f"{math.ceil(seconds)} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -17,7 +17,8 @@ def fit(a: Attention, weights: Array, dtype: str) -> Attention:
     rounding = 20 * float(info.eps)
     near = max(rounding, 0.001)  # of ln(weight)
     lowest = 0.9 * math.log(info.tiny)  # ln(weight) that is exact, with some room
-    is_blank = np.ptp(weights, axis=-1, keepdims=True) < 1e-9  # of queries without keys
+    is_blank = np.ptp(weights, axis=-1, keepdims=True) < 1e-9
+    is_blank &= not is_blank.all()  # some queries: those without keys
     logs = np.log(np.abs(weights))
     logs = np.where(is_blank | (logs < lowest), math.nan, logs)
     low = ~a.hidden & (np.log(a.weights) < lowest + 1)  # whose weights may well be 0
@@ -28,6 +29,8 @@ def fit(a: Attention, weights: Array, dtype: str) -> Attention:
     blank = np.where(is_blank, weights, 0)
     a = replace(a, seen=np.isfinite(logs) | low, blank=blank, empty=empty)
     a = _with_scores(a, logs, near)
+    if not a.seen.any():
+        return replace(a, total=math.nan)
     # The sums of weights: the expected ones, a total, or those beside a sink of each head.
     rows, sums = a.seen.any(axis=-1, keepdims=True), weights.sum(axis=-1, keepdims=True)
     shares = np.exp(a.masked).sum(axis=-1, keepdims=True)
@@ -56,7 +59,8 @@ def _with_scores(a: Attention, logs: Array, near: float) -> Attention:
 
     target = by_head(logs)[..., None]
     if not target.any():  # the weight of a single key tells nothing about its score
-        return a
+        is_single = np.isfinite(logs).any() and not pairs.any()
+        return a if is_single else replace(a, coefficients={})
     least, best = near, None
     for name, of in PRODUCTS.items():
         features = {name: of} | BIASES
@@ -133,6 +137,8 @@ def _factors(a: Attention) -> dict[str, float]:
 def _keys(given: list[Attention]) -> str:
     """The keys that have a weight: by position, or by the expected mask."""
     seen, hidden, last, first = (np.concatenate(x) for x in zip(*map(_flat, given), strict=True))
+    if not seen.any():
+        return "none"
     rules = {"all": seen | True}
     for place, x in ("last", last), ("first", first):
         low, high = x[seen].min(initial=999), x[seen].max(initial=-999)

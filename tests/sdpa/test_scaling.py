@@ -42,7 +42,6 @@ def test_spellings_of_a_number_or_power_get_one_name(text):
     ("text", "divisor", "exponent"),
     [
         ("d_k^1/2", 8.0, Fraction(1, 2)),
-        ("d_k^1/2/(1+0.5*ln(n_keys/4))^2", 8 / (1 + math.log(2)) ** 2, None),
         ("(d_k - n_keys)^(1/2) + n_keys^-1/2", math.sqrt(48) + 1 / 4, None),
         ("floor(d_k / 24) * (n_keys + 1)", 34, None),
         ("ceil(d_k / 24) * max(2, min(n_keys, 5))", 15, None),
