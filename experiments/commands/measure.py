@@ -55,9 +55,11 @@ def measure(
     with locked(results):
         store = Store(results / STORE)
         work = find_work(store, sweeps)
-        complete = [*filter(work.is_complete, sweeps)]
-        stored = {sweep.name: Stored(results, sweep) for sweep in config.sweeps}
-        kept = [each for each in complete if stored[each.name].is_current]
+        stored = [Stored(results, sweep) for sweep in sweeps]
+        kept = [each for each in stored if work.is_complete(each.sweep) and each.is_current]
+        for path in (path for each in kept for path in each.paths()):
+            report.made(path, None)
+        others = [each.sweep for each in stored if each not in kept]
         if work.todo and not is_supported():
             report.line(
                 "this is not Linux on an x86-64 processor with AVX2: last digits differ from "
@@ -72,14 +74,10 @@ def measure(
                 measure_chunks(store, work, workers, report)
 
         def write_tables() -> None:
-            for sweep in kept:
-                for kind in stored[sweep.name].contents():
-                    report.made(stored[sweep.name].csv(kind), None)
-            due = [sweep for sweep in sweeps if work.is_complete(sweep) and sweep not in kept]
-            _write_tables(results, store, due, jobs, report)
+            _write_tables(results, store, [*filter(work.is_complete, others)], jobs, report)
 
         attempt([measure_all, write_tables])
-        if not any(each.fault for each in stored.values()):
+        if not any(Stored(results, sweep).fault for sweep in config.sweeps):
             write_atomically(results / STORED_CONFIG, config.text.encode())
 
 

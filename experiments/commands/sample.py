@@ -12,7 +12,7 @@ from experiments.config.errors import DisagreementError, attempt, counted, in_pa
 from experiments.config.paths import STORE
 from experiments.config.sweep import Sweep
 from experiments.measuring.chunk import Chunk
-from experiments.measuring.columns import describe, names
+from experiments.measuring.columns import describe
 from experiments.measuring.experiment import MEASURED, Cell
 from experiments.measuring.processor import is_supported
 from experiments.running.fingerprint import measuring_source
@@ -64,7 +64,7 @@ class _Rows:
         measured = (chunk.measure() for chunk in parts)
         whole = reduce(lambda merged, following: merged.merge(following), measured)
         table = tabulated(experiment, [self.cell], [whole])[MEASURED]
-        ordered = [name for name in names(written_columns(experiment)) if name in table]
+        ordered = [name for name in written_columns(experiment) if name in table]
         change = change_of(self.before, csv_bytes(table[ordered]))
         is_same = change.kind == "unchanged" or (change.kind == ROUNDING and not is_supported())
         return "" if is_same else f"{self.place}: {change.where}"

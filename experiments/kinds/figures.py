@@ -4,7 +4,7 @@ A new figure is a new entry in `FIGURES` of the `figures` of its experiment. The
 of a sweep that names none.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from experiments.kinds import parts
@@ -15,6 +15,9 @@ FIGURES: Mapping[str, Figure] = {
     for experiment, module in parts("figures")
     for figure in module.FIGURES
 }
+
+# The metrics that a summary has whatever its figures show: those of the first figure of `dimension`.
+_ALWAYS = "score_variance", "max_weight", "entropy", "query_gradient_norm_median"
 
 
 def figures_of(experiment: str) -> tuple[str, ...]:
@@ -30,3 +33,11 @@ def default_figures(experiment: str) -> tuple[str, ...]:
 def metrics_of(figures: Iterable[str]) -> list[str]:
     """The columns that figures show, each once."""
     return list(dict.fromkeys(metric for name in figures for metric in FIGURES[name].metrics))
+
+
+def shown_metrics(experiment: str, figures: Sequence[str]) -> list[str]:
+    """The columns that the figures of an experiment show, first those of the default one and of
+    some; and those of `_ALWAYS`.
+    """
+    default, *others = figures_of(experiment)
+    return list(dict.fromkeys([*metrics_of([default, *figures, *others]), *_ALWAYS]))

@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import Generic, Self, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from experiments.measuring.columns import Column
 from experiments.measuring.experiment import MEASURED, RULE_COLUMNS, Experiment, Floats, Row
@@ -91,14 +90,14 @@ class Kernel(Generic[C]):
                 queries = draw_queries(query_slice)
                 # scores
                 scores = queries @ keys.swapaxes(-1, -2)
-                g = of_gradients.standard_normal(scores.shape)
                 visible = cell.visible(query_slice)
-                powers += _sum_powers(scores, visible, cell.score_centre)
                 if visible is not None:
                     scores = np.where(visible, scores, -np.inf)
+                g = of_gradients.standard_normal(scores.shape)
                 # softmax
                 rows = self.softmax(cell, scores, keys, g)
                 # metrics, and their reduction over rows
+                powers += power_sums(scores, visible, cell.score_centre)
                 batch = Batch(cell, query_slice, queries, keys, scores, rows)
                 sums = [_sum_over_rows(metric, batch) for metric in self._means]
                 row_sums = row_sums + np.stack(sums, axis=1)
@@ -183,15 +182,6 @@ class Kernel(Generic[C]):
             )
             rows.append({**rule, "trials": trials, **measured})
         return {MEASURED: rows}
-
-
-def _sum_powers(scores: Floats, visible: npt.NDArray[np.bool_] | None, centre: float) -> Floats:
-    """Sums of the powers of the visible scores less a centre over each draw, (powers, trials)."""
-    if centre:
-        scores = scores - centre
-    if visible is not None:
-        scores = np.where(visible, scores, 0.0)
-    return power_sums(scores.reshape(len(scores), -1))
 
 
 def _sum_over_rows(metric: RowMetric, batch: Batch) -> Floats:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 
 from experiments.measuring.experiment import Floats
 
@@ -66,13 +67,27 @@ POWERS = 4
 _LOST = 1e-6
 
 
-def power_sums(values: Floats) -> Floats:
-    """Sums over the last axis of x, x^2, x^3 and x^4, (4, ...).
+def power_sums(
+    values: Floats, counts: npt.NDArray[np.bool_] | None = None, centre: float = 0.0
+) -> Floats:
+    """Sums of x, x^2, x^3 and x^4 over each trial, with x the values less a centre, (4, trials).
 
-    >>> power_sums(np.array([1.0, 2.0]))
-    array([ 3.,  5.,  9., 17.])
+    Args:
+        values: (trials, ...).
+        counts: False where a value does not count, such as a masked score of -inf; broadcast to the
+            shape of values.
+
+    >>> power_sums(np.array([[1.0, 2.0], [5.0, -np.inf]]), np.array([[True, True], [True, False]]))
+    array([[  3.,   5.],
+           [  5.,  25.],
+           [  9., 125.],
+           [ 17., 625.]])
     """
-    x = values
+    if centre:
+        values = values - centre
+    if counts is not None:
+        values = np.where(counts, values, 0.0)
+    x = values.reshape(len(values), -1)
     squared = x * x
     second = np.vecdot(x, x)
     third = np.vecdot(squared, x)

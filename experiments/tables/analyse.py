@@ -126,12 +126,14 @@ def described(sweeps: Sequence[Results]) -> pd.DataFrame:
     columns_in: dict[str, dict[Column, None]] = {}
     for one in sweeps:
         experiment = one.experiment
-        columns = columns_of(experiment) | {MEASURED: written_columns(experiment)}
+        columns = columns_of(experiment)
+        written = written_columns(experiment)
+        columns[MEASURED] = tuple(one for one in columns[MEASURED] if one.name in written)
         for kind in one:
             file = ALL_METRICS if kind == MEASURED else kind
             of_file = columns_in.setdefault(f"{experiment.name}/{file}", {})
             of_file |= dict.fromkeys((*IDENTITY, *columns[kind]))
-        summary = summary_columns(one, names(columns[MEASURED]))
+        summary = summary_columns(one)
         of_summary = (column for column in columns[MEASURED] if column.name in summary)
         columns_in.setdefault(experiment.name, {}).update(dict.fromkeys(of_summary))
     rows = [

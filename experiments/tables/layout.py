@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments.config.paths import SUMMARY
-from experiments.kinds.figures import figures_of, metrics_of
+from experiments.kinds.figures import shown_metrics
 from experiments.measuring.columns import Column, names
 from experiments.measuring.experiment import MEASURED, AnyExperiment
 from experiments.measuring.intervals import Limits, mean_interval
@@ -20,7 +20,6 @@ from experiments.measuring.metric import FEW_DRAWS, Metric
 if TYPE_CHECKING:
     import pandas as pd
 
-    from experiments.config.sweep import Sweep
     from experiments.tables.results import Results
 
 DIGITS = "%.10g"
@@ -34,8 +33,6 @@ IDENTITY = (
     Column("seed", "int", "root seed of the config"),
 )
 MOST_COLUMNS = 40  # of a summary
-# The metrics that a summary has whatever its figures show: those of the first figure of `dimension`.
-_ALWAYS = "score_variance", "max_weight", "entropy", "query_gradient_norm_median"
 
 
 def csv_bytes(table: "pd.DataFrame") -> bytes:
@@ -49,12 +46,13 @@ def csv_bytes(table: "pd.DataFrame") -> bytes:
     return text.encode()
 
 
-def written_columns(experiment: AnyExperiment) -> tuple[Column, ...]:
-    """The columns of `all_metrics`: those of the main table, without intervals that follow from
-    others.
+def written_columns(experiment: AnyExperiment) -> list[str]:
+    """The columns of `all_metrics` by name: those of the main table, without intervals that follow
+    from others.
     """
     implied = {f"{metric.name}{end}" for metric in _means(experiment) for end in ("_low", "_high")}
-    return tuple(column for column in experiment.table_columns if column.name not in implied)
+    every = (column.name for column in experiment.table_columns)
+    return [name for name in every if name not in implied]
 
 
 def with_intervals(experiment: AnyExperiment, written: "pd.DataFrame") -> "pd.DataFrame":
@@ -78,22 +76,21 @@ def csv_contents(results: "Results") -> dict[str, bytes]:
     sweep = results.sweep
     values = sweep.name, sweep.experiment.name, sweep.seed
     identity = dict(zip(names(IDENTITY), values, strict=True))
-    written = names(written_columns(sweep.experiment))
-    summary = results.measured[summary_columns(results, written)]
+    written = written_columns(sweep.experiment)
     tables = {**results, MEASURED: results.measured[written]}
     contents = {
         kind: csv_bytes(table.assign(**identity)[[*identity, *table.columns]])
         for kind, table in tables.items()
     }
-    return contents | {SUMMARY: csv_bytes(summary)}
+    return contents | {SUMMARY: csv_bytes(results.measured[summary_columns(results)])}
 
 
-def summary_columns(results: "Results", written: list[str]) -> list[str]:
+def summary_columns(results: "Results") -> list[str]:
     """The columns of a summary among those of `all_metrics`: the axes that vary, rule and trials, and
     the metrics of figures, those of the default figure and of the sweep first, as far as 40 columns
     hold them.
     """
-    wanted = shown_metrics(results.sweep)
+    written = written_columns(results.experiment)
     of_metrics = {
         metric.name: [name for name in names(metric.columns()) if name in written]
         for metric in results.experiment.metrics
@@ -101,19 +98,11 @@ def summary_columns(results: "Results", written: list[str]) -> list[str]:
     others = {FEW_DRAWS, *results.axes.usual}.union(*of_metrics.values())
     found = results.axes.varied(results.measured)
     found += [name for name in written if name not in others]
-    for name in wanted:
+    for name in shown_metrics(results.experiment.name, results.sweep.figures):
         columns = of_metrics.get(name, [])
         if len(found) + len(columns) <= MOST_COLUMNS:
             found += columns
     return found
-
-
-def shown_metrics(sweep: "Sweep") -> list[str]:
-    """The columns that figures show, first those of the default one and of the sweep; and those of
-    `_ALWAYS`.
-    """
-    default, *others = figures_of(sweep.experiment.name)
-    return list(dict.fromkeys([*metrics_of([default, *sweep.figures, *others]), *_ALWAYS]))
 
 
 def _means(experiment: AnyExperiment) -> list[Metric]:

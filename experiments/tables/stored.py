@@ -76,6 +76,10 @@ class Stored:
         """The path of a table."""
         return self.results / csv_name(self.sweep.name, kind)
 
+    def paths(self) -> list[Path]:
+        """The paths of the tables that the sidecar vouches for."""
+        return [self.csv(kind) for kind in read_sidecar(self.sidecar)["sha256"]]
+
     def write(self, found: "Results", origin: Sidecar | None = None) -> dict[Path, Change]:
         """Write the tables, and last the JSON that vouches for them.
 
@@ -92,27 +96,25 @@ class Stored:
             before = read_sidecar(self.sidecar)
         same = self.is_measured_alike
         keeps = same or origin is not None
+        paths = {kind: self.csv(kind) for kind in (*found, SUMMARY)}
+        earlier = {self.csv(name): sha256 for name, sha256 in before["sha256"].items()}
         contents = csv_contents(found)
-        changes = {
-            self.csv(kind): update(self.csv(kind), content, keeps=keeps)
-            for kind, content in contents.items()
-        }
+        changes = {path: update(path, contents[kind], keeps=keeps) for kind, path in paths.items()}
         made = {
             **self._origin(),
             "measured_at": before.get("measured_at") if same else commit(),
             **(origin or {}),
-            "sha256": {kind: checksum(self.csv(kind)) for kind in contents},
+            "sha256": {kind: checksum(path) for kind, path in paths.items()},
         }
         if found.failed:
             made["failed"] = [*map(str, found.failed)]
         content = (json.dumps(made, indent=1) + "\n").encode()
         if not self.sidecar.exists() or self.sidecar.read_bytes() != content:
             write_atomically(self.sidecar, content)
-        for kind in sorted(set(before["sha256"]) - set(contents)):
-            path = self.csv(kind)
-            if checksum(path) == before["sha256"][kind]:
-                path.unlink()  # derived from an earlier table, and nobody changed it since
-                changes[path] = Change("removed", "the sweep no longer has it")
+        for table, sha256 in earlier.items():
+            if table not in changes and checksum(table) == sha256:
+                table.unlink()  # derived from an earlier table, and nobody changed it since
+                changes[table] = Change("removed", "the sweep no longer has it")
         keep_record(self.results, self.sidecar.name, record([self.sidecar]))
         return changes
 
@@ -143,7 +145,7 @@ class Stored:
             table = own.copy()
             # An empty field is a list of no metrics there, elsewhere a missing number.
             tables[kind] = table.fillna({FEW_DRAWS: ""})
-        expected = names(written_columns(experiment))
+        expected = written_columns(experiment)
         others = sorted({*tables[MEASURED]} ^ {*expected})
         if lacks_exact:
             others = [name for name in others if not name.endswith("_exact")]

@@ -20,7 +20,7 @@ from experiments.figures.style import Drawing, colours_of, panels
 from experiments.figures.words import is_number, listed, under, values_of
 from experiments.kinds.declarations import READING
 from experiments.kinds.figures import FIGURES
-from experiments.kinds.network.cell import OF_LAYER
+from experiments.kinds.network.layer import OF_LAYER
 from experiments.kinds.support import rows_of
 from experiments.measuring.columns import axis_values
 from experiments.tables.results import Results

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from experiments.kinds.language import cell as language
-from experiments.kinds.language.cell import Cell, train
+from experiments.kinds.language.cell import Cell, run
+from experiments.kinds.language.corpus import (
+    TEXT,
+    characters,
+    held_out,
+    held_out_stretches,
+    trained_on,
+)
+from experiments.kinds.language.training import of_heads
 from experiments.measuring.chunk import Chunk
 from sdpa import Scaling, diagnose_scores
 from sdpa.row_maps import PLAIN as PLAIN_ROWS
@@ -23,7 +31,7 @@ def _states(cell: Cell, seed: int = 0):
     start = cell.start(rng)
     places = rng.integers(10_000, size=(cell.steps + 1, cell.n_sequences))
     (design,) = cell.designs()
-    for step, decoder, found in train(cell, design, start, places):
+    for step, decoder, found in run(cell, design, start, places):
         yield step, decoder.copy(), found
 
 
@@ -48,7 +56,7 @@ def test_a_divisor_is_a_smaller_start_and_rate(optimizer, learning_rate, rate):
 def test_records_are_those_of_the_batch():
     cell = replace(SMALL, n_heads=2, scaling=(PLAIN,))
     _, _, found = next(_states(cell))
-    heads = language._of_heads(found, PLAIN_ROWS)
+    heads = of_heads(found, PLAIN_ROWS)
     assert heads.shape == (2, 2, 5)
     step, to_q = found.steps[1], found.to_blocks[1].q[:, 1]
     rows = diagnose_scores(step.scaled[:, 1:2], "causal")
@@ -85,10 +93,10 @@ def test_a_run_that_leaves_the_range_of_numbers_ends():
 
 
 def test_the_loss_is_that_of_text_no_batch_has():
-    trained, rest = language.trained_on(), language.held_out()
-    text = "".join(language._characters()[token] for token in np.concatenate([trained, rest]))
-    assert text == language._TEXT.read_text(encoding="utf-8")
+    trained, rest = trained_on(), held_out()
+    text = "".join(characters()[token] for token in np.concatenate([trained, rest]))
+    assert text == TEXT.read_text(encoding="utf-8")
     assert len(rest) == pytest.approx(len(text) / 10, rel=0.01)
-    tested = language._tested(64)
-    assert tested.shape == (32, 65)
-    assert tested[-1].tolist() == rest[-65:].tolist()
+    stretches = held_out_stretches(64)
+    assert stretches.shape == (32, 65)
+    assert stretches[-1].tolist() == rest[-65:].tolist()

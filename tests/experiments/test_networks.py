@@ -9,11 +9,11 @@ from experiments.config.sweep import Sweep
 from experiments.kinds.network.cell import (
     EXPERIMENT,
     LAYERS,
-    OF_LAYER,
     Cell,
     measure,
     tabulate,
 )
+from experiments.kinds.network.layer import OF_LAYER
 from experiments.kinds.network.tables import BY_LAYER, law_of, with_law
 from experiments.measuring.experiment import MEASURED
 from experiments.tables.analyse import agreement, tabulated

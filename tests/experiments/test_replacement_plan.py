@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from experiments.kinds.language import cell as language
+from experiments.kinds.language.corpus import trained_on
 from experiments.measuring.chunk import Chunk
 from sdpa import Scaling
 from tests.experiments.test_training_plan import (
@@ -318,8 +319,8 @@ def test_a_learned_gain_moves_towards_the_divisor():
     cell = language.Cell(64, 64, 0.004, rules, normalize="rms", gain="learned")
     rng = Chunk(language.EXPERIMENT, cell, 0, 1, seed=0).generator()
     start, shape = cell.start(rng), (cell.steps + 1, cell.n_sequences)
-    places = rng.integers(len(language.trained_on()) - cell.n_keys, size=shape)
-    *_, (_, decoder, _) = language.train(cell, next(cell.designs()), start, places)
+    places = rng.integers(len(trained_on()) - cell.n_keys, size=shape)
+    *_, (_, decoder, _) = language.run(cell, next(cell.designs()), start, places)
     gains = [block.query_gain.item() for block in decoder.blocks]
     told = "end at {:.2f}, {:.2f}, {:.2f} and {:.2f} (1/√d".format(*gains)
     assert told in prose(TRAINING, "What else does the job?")

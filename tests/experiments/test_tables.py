@@ -14,11 +14,10 @@ from experiments.commands import sample
 from experiments.commands.check import write_columns
 from experiments.commands.measure import analyse_again
 from experiments.config.errors import DisagreementError, TableError
-from experiments.measuring.columns import names
 from experiments.running.files import checksum, write_atomically
 from experiments.tables import layout, products
 from experiments.tables.changes import change_of
-from experiments.tables.layout import summary_columns, written_columns
+from experiments.tables.layout import summary_columns
 from experiments.tables.products import Product, build
 from experiments.tables.reporter import Reporter
 from experiments.tables.results import Results
@@ -219,7 +218,7 @@ def test_a_summary_has_the_axes_that_vary_and_the_metrics_of_figures(tiny):
 def test_a_summary_has_the_metrics_of_its_own_figures_first(tiny, monkeypatch):
     monkeypatch.setattr(layout, "MOST_COLUMNS", 28)
     results = Study(*tiny)["map"]
-    columns = summary_columns(results, names(written_columns(results.experiment)))
+    columns = summary_columns(results)
     assert ("jacobian_norm_median" in columns, "row_variance" in columns) == (True, False)
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 
-from experiments.kinds.language import cell as language
+from experiments.kinds.language import corpus
 from tests.prose import part
 from tests.shipped import OF_FULL
 
@@ -144,10 +144,10 @@ def test_every_prediction_has_the_outcome_that_the_docs_report():
 
 def test_no_decoder_beats_counts_of_triples_in_400_steps(monkeypatch):
     """Counts in the text that decoders learn, 0.005 added to each, at the tested characters."""
-    text = language._TEXT.read_text(encoding="utf-8")
-    n = len(language.trained_on())
-    monkeypatch.setattr(language, "held_out", lambda: np.arange(n, len(text)))
-    places = language._tested.__wrapped__(64)[:, 1:].ravel()
+    text = corpus.TEXT.read_text(encoding="utf-8")
+    n = len(corpus.trained_on())
+    monkeypatch.setattr(corpus, "held_out", lambda: np.arange(n, len(text)))
+    places = corpus.held_out_stretches.__wrapped__(64)[:, 1:].ravel()
     counts = Counter(text[i : i + size] for size in range(1, 5) for i in range(n + 1 - size))
     rest = 0.005 * len({*text})
     losses = []

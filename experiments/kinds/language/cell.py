@@ -20,14 +20,28 @@ A run ends once its numbers are too large; it keeps the values of its last recor
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 from annotated_types import Ge, Gt, Le
 
+from experiments.kinds.language.corpus import (
+    TESTED,
+    Tokens,
+    characters,
+    held_out_stretches,
+    stretches,
+    trained_on,
+)
+from experiments.kinds.language.training import (
+    OF_HEAD,
+    OF_RUN,
+    SMALLEST,
+    Recipe,
+    embedding_gradient,
+    of_heads,
+    train,
+)
 from experiments.measuring.columns import Column, Meaning, names, with_errors
 from experiments.measuring.experiment import (
     MEASURED,
@@ -40,21 +54,11 @@ from experiments.measuring.experiment import (
 from experiments.measuring.metric import Metric, metric_columns, metric_row
 from experiments.measuring.quantiles import Histograms, Quantile
 from sdpa import Scaling
-from sdpa.decoder import (
-    OPTIMIZERS,
-    Decoder,
-    OptimizerName,
-    Pass,
-    loss_and_gradients,
-    losses,
-)
-from sdpa.metrics import entropy, max_weight, row_variance
-from sdpa.network import Block, BlockGradients, Design, Steps
+from sdpa.decoder import Decoder, OptimizerName, Pass, losses
+from sdpa.network import Block, Design
 from sdpa.row_maps import NORMALIZERS, Normalizer, RowMap
 
 HISTORY, HEADS = "history", "heads"
-_TEXT = Path(__file__).with_name("text") / "python.txt"
-_TESTED = 32  # stretches that the loss is measured on
 _RECORDS = 5  # of a run, after its start
 _ALSO = (
     400,
@@ -64,14 +68,9 @@ _ALSO = (
 _SMALL = 0.02
 _EPSILON = 1e-6  # of the norms
 _ROPE_BASE = 10_000.0
-# A run ends after a larger weight or norm of the gradient to all weights; below them, no square
-# overflows.
-_LARGEST_WEIGHT, _LARGEST_GRADIENT = 1e4, 1e15
 _LOSS_OF_ENDED = 100.0
-_SMALLEST = 1e-30  # gradient; smaller ones count as this
 _UNSCALED, _SMALLEST_DIVISOR = Scaling.parse("unscaled"), 1e-6
 _Size = Annotated[int, Ge(1), Le(2**13)]
-Tokens = npt.NDArray[np.integer]
 
 
 @dataclass(frozen=True)
@@ -167,7 +166,7 @@ class Cell(ScaledCell):
     @property
     def memory(self) -> int:
         """As `Cell.memory`: weights with gradients and sums, and all steps of a batch."""
-        tokens = max(self.n_sequences, _TESTED) * self.n_keys
+        tokens = max(self.n_sequences, TESTED) * self.n_keys
         of_tokens = 30 * self.width + 8 * self.n_heads * self.d_k + 12 * self.width
         rows = 4 * self.n_heads * tokens * self.n_keys
         return 4 * (self.layers * (8 * self._matrices + tokens * of_tokens + rows)) + 2**24
@@ -204,9 +203,19 @@ class Cell(ScaledCell):
                 qk_norm=self.normalize == "rms",
             )
 
+    def recipe(self) -> Recipe:
+        """The steps of every run."""
+        return Recipe(
+            self.optimizer,
+            self.learning_rate,
+            self.learning_rate / self.weight_divisors()[1],
+            self.warmup,
+            self.clip,
+        )
+
     def start(self, rng: np.random.Generator) -> Decoder:
         """The initial weights."""
-        width, of_keys, vocabulary = self.width, self.n_heads * self.d_k, len(_characters())
+        width, of_keys, vocabulary = self.width, self.n_heads * self.d_k, len(characters())
         onto_stream = math.sqrt(2 * self.layers)
 
         def matrix(rows: int, columns: int, over: float = 1.0, deviation: float = 0.0) -> Floats:
@@ -233,53 +242,6 @@ class Cell(ScaledCell):
             blocks=tuple(block() for _ in range(self.layers)),
             unembedding=matrix(width, vocabulary, deviation=_SMALL),
         )
-
-
-@cache
-def _characters() -> str:
-    """The characters of the text in order; the place of each is its token."""
-    return "".join(sorted(set(_TEXT.read_text(encoding="utf-8"))))
-
-
-def trained_on() -> Tokens:
-    """The tokens of the first nine tenths of the text."""
-    return _tokens()[: len(_tokens()) * 9 // 10]
-
-
-def held_out() -> Tokens:
-    """The tokens of the rest."""
-    return _tokens()[len(trained_on()) :]
-
-
-@cache
-def _tokens() -> Tokens:
-    places = {character: place for place, character in enumerate(_characters())}
-    return np.array([places[c] for c in _TEXT.read_text(encoding="utf-8")])
-
-
-def _stretches(tokens: Tokens, starts: Tokens, length: int) -> Tokens:
-    """The stretches of tokens from these starts, (starts, length)."""
-    return np.asarray(tokens[starts[:, None] + np.arange(length)])
-
-
-# Values of a run at a step, and of a head at a step. Gradients differ by orders of magnitude between
-# runs, so that tables have their geometric mean.
-OF_RUN = (
-    Column("test_loss", "float", "cross-entropy of a character of the rest", "", "nats"),
-    Column(
-        "embedding_gradient",
-        "float",
-        "norm of the gradient of a sequence's loss to the embedding of a token, r.m.s. over a batch",
-        "sqrt(E |dL/dx_0|^2)",
-    ),
-)
-OF_HEAD = (
-    Column("spread", "float", "r.m.s. deviation of the scaled scores within a row"),
-    Column("entropy_share", "float", "entropy of a row over that of equal weights, mean over rows"),
-    Column("max_weight", "float", "largest weight of a row, mean over rows"),
-    Column("query_gradient", "float", "|dL/dq| of a sequence's loss, r.m.s. over a batch"),
-    Column("query_gradient_median", "float", "the same, median over a batch"),
-)
 
 
 @dataclass(frozen=True)
@@ -309,91 +271,31 @@ def _trial(cell: Cell, rng: np.random.Generator) -> tuple[Floats, Floats]:
     shape = cell.steps + 1, cell.n_sequences
     places = rng.integers(len(trained_on()) - cell.n_keys, size=shape)
     with np.errstate(over="ignore", invalid="ignore"):  # `train` looks at each step
-        runs = [_run(cell, design, start, places) for design in cell.designs()]
-    of_runs, of_heads = (np.array(values) for values in zip(*runs, strict=True))
-    return of_runs, of_heads
+        runs = [_recorded(cell, design, start, places) for design in cell.designs()]
+    of_runs, heads = (np.array(values) for values in zip(*runs, strict=True))
+    return of_runs, heads
 
 
-def _run(cell: Cell, design: Design, start: Decoder, places: Tokens) -> tuple[Floats, Floats]:
+def run(
+    cell: Cell, design: Design, start: Decoder, places: Tokens
+) -> Iterator[tuple[int, Decoder, Pass]]:
+    """A run from a start on batches from these places of the text, as `train` yields it."""
+    batches = (stretches(trained_on(), batch, cell.n_keys + 1) for batch in places)
+    return train(start, batches, design, cell.recipe())
+
+
+def _recorded(cell: Cell, design: Design, start: Decoder, places: Tokens) -> tuple[Floats, Floats]:
     """The values of a run and of its heads at the recorded steps."""
     recorded = cell.recorded_steps
     of_runs = np.full((len(recorded), len(OF_RUN)), _LOSS_OF_ENDED)
-    of_heads = np.full((len(recorded), cell.layers, cell.n_heads, len(OF_HEAD)), _SMALLEST)
-    for step, decoder, found in train(cell, design, start, places):
+    heads = np.full((len(recorded), cell.layers, cell.n_heads, len(OF_HEAD)), SMALLEST)
+    for step, decoder, found in run(cell, design, start, places):
         if step in recorded:
             place = recorded.index(step)
-            of_runs[place:] = _LOSS_OF_ENDED, _embedding_gradient(found)
-            of_runs[place, 0] = losses(decoder, _tested(cell.n_keys), design).mean()
-            of_heads[place:] = _of_heads(found, design.row_map)
-    return of_runs, of_heads
-
-
-def train(
-    cell: Cell, design: Design, start: Decoder, places: Tokens
-) -> Iterator[tuple[int, Decoder, Pass]]:
-    """The steps taken, the weights, and their pass on the batch of the next step, before each step
-    and after the last one; fewer if the run ends. The next step changes the weights in place.
-    """
-    decoder = start.copy()
-    named = list(decoder.arrays())
-    optimizer = OPTIMIZERS[cell.optimizer]([array for _, array in named])
-    of_queries = cell.learning_rate / cell.weight_divisors()[1]
-    rates = [of_queries if name in ("query", "key") else cell.learning_rate for name, _ in named]
-    text = trained_on()
-    for step, batch in enumerate(places):
-        found = loss_and_gradients(decoder, _stretches(text, batch, cell.n_keys + 1), design)
-        gradients = [array for _, array in found.to_weights.arrays()]
-        square = sum(float(np.vdot(each, each)) for each in gradients)
-        norm = math.sqrt(square) / found.losses.size
-        if not norm <= _LARGEST_GRADIENT:  # also with a NaN
-            return
-        yield step, decoder, found
-        clipped = min(1.0, cell.clip / norm) if cell.clip else 1.0
-        for each in gradients:
-            each *= clipped / found.losses.size  # the loss of a step is a mean
-        warmed = min(1.0, (step + 1) / max(cell.warmup, 1))
-        optimizer.step(gradients, [warmed * rate for rate in rates])
-        if not max(np.abs(array).max() for _, array in named) <= _LARGEST_WEIGHT:
-            return
-
-
-@cache
-def _tested(n_keys: int) -> Tokens:
-    """The stretches of the held-out text, spread evenly over it."""
-    rest = held_out()
-    starts = np.linspace(0, len(rest) - n_keys - 1, _TESTED).astype(int)
-    return _stretches(rest, starts, n_keys + 1)
-
-
-def _embedding_gradient(found: Pass) -> float:
-    lengths = np.linalg.norm(found.to_blocks[0].x, axis=-1)
-    return max(float(np.sqrt((lengths**2).mean())), _SMALLEST)
-
-
-def _of_heads(found: Pass, row_map: RowMap) -> Floats:
-    """The values of each layer and head, (layers, heads, OF_HEAD), over rows of two keys or more."""
-    layers = zip(found.steps, found.to_blocks, strict=True)
-    return np.array([_of_layer(steps, gradients, row_map) for steps, gradients in layers])
-
-
-def _of_layer(steps: Steps, gradients: BlockGradients, row_map: RowMap) -> Floats:
-    w = steps.weights[..., 1:, :].astype(float)
-    scaled = steps.scaled[..., 1:, :].astype(float)
-    n_visible = np.arange(2, w.shape[-1] + 1)
-    lengths = np.linalg.norm(gradients.q.astype(float), axis=-1)
-    rows = 0, 2  # sequences and queries
-    if row_map.normalizer == "softmax":
-        entropies, largest = entropy(w), max_weight(w)
-    else:  # weights of any sum
-        entropies, largest = row_map.rows(scaled).entropy, w.max(axis=-1)
-    values = (
-        np.sqrt(row_variance(scaled).mean(axis=rows)),
-        (entropies / np.log(n_visible)).mean(axis=rows),
-        largest.mean(axis=rows),
-        np.sqrt((lengths**2).mean(axis=rows)).clip(_SMALLEST),
-        np.median(lengths, axis=rows).clip(_SMALLEST),
-    )
-    return np.stack(values, axis=-1)
+            of_runs[place:] = _LOSS_OF_ENDED, embedding_gradient(found)
+            of_runs[place, 0] = losses(decoder, held_out_stretches(cell.n_keys), design).mean()
+            heads[place:] = of_heads(found, design.row_map)
+    return of_runs, heads
 
 
 def _median(name: str, meaning: str, title: str, formula: str = "", unit: str = "") -> Metric:

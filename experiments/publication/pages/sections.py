@@ -9,11 +9,10 @@ import pandas as pd
 from experiments.config.paths import SUMMARY
 from experiments.figures.captions import extent, plain_title
 from experiments.figures.words import short
-from experiments.kinds.figures import metrics_of
+from experiments.kinds.figures import metrics_of, shown_metrics
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.publication.pages.markup import digits
 from experiments.publication.pages.pictures import Picture
-from experiments.tables.layout import shown_metrics
 from experiments.tables.results import Results
 from experiments.tables.stored import csv_name
 
@@ -70,8 +69,8 @@ class Section(NamedTuple):
 
 def section_of(results: Results, drawn: Sequence[Picture]) -> Section:
     """The section of a sweep."""
-    table = results.measured
-    listed = metrics_of(results.sweep.figures) or shown_metrics(results.sweep)
+    table, figures = results.measured, results.sweep.figures
+    listed = metrics_of(figures) or shown_metrics(results.experiment.name, figures)
     metrics = [name for name in listed if name in table]
     head, rows = few_rows(results, metrics)
     axes = results.axes.varied(table) or [name for name in ("scaling",) if name in table]

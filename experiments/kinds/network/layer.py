@@ -1,0 +1,66 @@
+"""The values of a layer: of the stream before it, of its rows, and of the gradients to its parts."""
+
+import numpy as np
+
+from experiments.measuring.columns import Column
+from experiments.measuring.experiment import Floats
+from sdpa import network
+from sdpa.metrics import collision, entropy, max_weight, row_variance
+
+OF_LAYER = (
+    Column("stream", "float", "mean square of the entries of the stream before the layer"),
+    Column("cosine", "float", "mean cosine of two tokens before the layer"),
+    Column("collision", "float", "sum of the squared weights of a row", "sum_j w_j^2"),
+    Column("max_weight", "float", "largest weight of a row"),
+    Column("entropy", "float", "entropy of a row", "-sum_j w_j ln w_j", "nats"),
+    Column("row_variance", "float", "variance of the scaled scores within a row"),
+    Column(
+        "stream_gradient",
+        "float",
+        "mean square of the entries of the gradient to the stream before the layer, over that above",
+    ),
+    Column("gradient_cosine", "float", "mean product of the gradients to two tokens, over it"),
+    Column("query_gradient", "float", "mean of |dL/dq|^2 of a head"),
+    Column("key_gradient", "float", "mean of |dL/dk|^2 of a head"),
+    Column("value_gradient", "float", "mean of |dL/dv|^2 of a head"),
+    Column("query_gradient_median", "float", "median of |dL/dq| of all rows of a stack"),
+)
+
+
+def values_of_layer(step: network.Steps, gradient: network.BlockGradients) -> list[float]:
+    """The values of a layer, in the order of `OF_LAYER`."""
+    return [*of_stream(step.x), *_of_rows(step), *_of_gradient(gradient)]
+
+
+def of_stream(x: Floats) -> tuple[float, float]:
+    """The mean square of the entries of a stream, and the mean cosine of two tokens."""
+    directions = x / np.linalg.norm(x, axis=-1, keepdims=True)
+    return _mean_square(x), _mean_product(directions)
+
+
+def _mean_square(x: Floats) -> float:
+    return float(np.vdot(x, x)) / x.size
+
+
+def _mean_product(vectors: Floats) -> float:
+    """The mean product of two different vectors, (n, width)."""
+    n, total = len(vectors), vectors.sum(axis=0)
+    of_pairs = total @ total - np.vdot(vectors, vectors)
+    return float(of_pairs) / (n * (n - 1))
+
+
+def _of_rows(step: network.Steps) -> list[float]:
+    """Means over the rows of all heads."""
+    w = step.weights
+    rows = collision(w), max_weight(w), entropy(w), row_variance(step.scaled)
+    return [float(values.mean()) for values in rows]
+
+
+def _of_gradient(found: network.BlockGradients) -> list[float]:
+    """The last six of `OF_LAYER`: the gradients to the stream, and to queries, keys and values."""
+    norms = [np.vecdot(each, each) for each in (found.q, found.k, found.v)]
+    square = _mean_square(found.x)
+    cosine = _mean_product(found.x) / (square * found.x.shape[-1])
+    means = (float(each.mean()) for each in norms)
+    median = float(np.median(np.sqrt(norms[0])))
+    return [square, cosine, *means, median]
