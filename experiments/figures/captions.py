@@ -14,7 +14,7 @@ import pandas as pd
 
 from experiments.config.sweep import Sweep
 from experiments.figures.shown import Shown
-from experiments.figures.words import is_number, listed, short, spoken
+from experiments.figures.words import is_joined, listed, short, spoken
 from experiments.kinds.declarations import HOLLOW, READING, Figure, Needs
 from experiments.kinds.support import Numbers, is_few
 from experiments.measuring.columns import as_json, axis_names, defaults
@@ -124,16 +124,17 @@ def plain_caption(figure: Figure, what: Shown) -> str:
 def _readings(what: Shown) -> Iterator[str]:
     """Sentences on the exact values and on the hollow points of lines."""
     unknown = pd.Series([math.nan])
-    exact = pd.concat(part.get(f"{panel.metric}_exact", unknown) for panel, part in what.panels)
+    metrics = [(panel.declared.metric, panel) for panel in what.panels]
+    exact = pd.concat(panel.rows.get(f"{metric}_exact", unknown) for metric, panel in metrics)
     if exact.notna().any():
-        along = what.rows[what.x]
-        if not is_number(along) or along.min() == along.max():
+        lines = (line.rows[what.x] for panel in what.panels for line in panel.lines)
+        if not any(map(is_joined, lines)):
             yield "Strokes: exact values, where these are known."
         elif exact.isna().any():
             yield "Lines: exact values where these are known; elsewhere they join the points."
         else:
             yield "Lines: exact values."
-    if any(is_few(part[FEW_DRAWS], panel.metric).any() for panel, part in what.panels):
+    if any(is_few(panel.rows[FEW_DRAWS], metric).any() for metric, panel in metrics):
         yield HOLLOW
 
 

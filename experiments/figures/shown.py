@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import pandas as pd
 
 from experiments.config.errors import counted
+from experiments.figures.panels import ShownPanel, panels_of
 from experiments.figures.words import listed
-from experiments.kinds.declarations import CASES, Figure, Lines, Panel
+from experiments.kinds.declarations import Figure, Lines
 from experiments.measuring.experiment import MEASURED
 from experiments.tables.results import Results, SweepAxes
 
-_MOST_RULES = 4  # beside each other
-_MOST_CASES = 9  # panels of cases
 _TRIAL = "trial"  # of tables with single draws, which show the first
 
 
@@ -30,7 +29,7 @@ class Shown:
         left_out: values of axes, rules and cases of this table that are not drawn; empty if all are.
         lines: the picture, if it is one of lines.
         x: of lines, the column along which they go.
-        panels: of lines, each with its rows, from left to right and from top to bottom.
+        panels: of lines, from left to right and from top to bottom.
     """
 
     name: str
@@ -40,7 +39,7 @@ class Shown:
     left_out: str
     lines: Lines | None = None
     x: str = ""
-    panels: Sequence[tuple[Panel, pd.DataFrame]] = ()
+    panels: Sequence[ShownPanel] = ()
 
 
 def shown(figure: Figure, results: Results) -> Shown:
@@ -54,12 +53,10 @@ def shown(figure: Figure, results: Results) -> Shown:
     if figure.rules:
         is_meant = table["scaling"].isin(figure.rules)
         rows = table[is_meant] if {*figure.rules} <= {*table["scaling"]} else table
-    x, panels = "", []
+    x, panels = "", list[ShownPanel]()
     if lines:
         x = lines.x or [*axes.varied(rows, lines.by), "scaling"][0]
-        panels = _panels_of(lines, rows[rows[x].notna()], axes)
-        drawn = [index for _, part in panels for index in part.index]
-        rows = rows[rows.index.isin(drawn)]
+        rows, panels = panels_of(lines, x, rows, results)
     elif figure.along:
         rows = _of_cases(figure, rows, axes)
     tables = {name: _beside(rows, other, axes) for name, other in results.items()} | {kind: rows}
@@ -77,8 +74,8 @@ def _beside(rows: pd.DataFrame, table: pd.DataFrame, axes: SweepAxes) -> pd.Data
 def _of_cases(figure: Figure, rows: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
     """The rows of the first cases, or of the first combination of the other axes."""
     if figure.cases:
-        groups = cases(rows, axes, figure.along)
-        return pd.concat(groups[: figure.cases]).sort_index()
+        every = cases(rows, axes, figure.along)
+        return pd.concat(every[: figure.cases]).sort_index()
     others = axes.varied(rows, *figure.along)
     is_first = (rows[others] == rows[others].iloc[0]).all(axis=1)
     return rows[is_first]
@@ -86,42 +83,8 @@ def _of_cases(figure: Figure, rows: pd.DataFrame, axes: SweepAxes) -> pd.DataFra
 
 def cases(rows: pd.DataFrame, axes: SweepAxes, along: Sequence[str]) -> list[pd.DataFrame]:
     """The rows of each rule and combination of the axes besides some."""
-    return _groups(rows, [*axes.among(rows, *along), "scaling"])
-
-
-def _panels_of(
-    picture: Lines, rows: pd.DataFrame, axes: SweepAxes
-) -> list[tuple[Panel, pd.DataFrame]]:
-    """Each panel of lines with its rows, from left to right and from top to bottom."""
-    known = [panel for panel in picture.panels if panel.metric in rows]
-    if picture.facet_by == CASES:
-        names = axes.among(rows, *along_cases(picture))
-        most = _MOST_CASES // len(known)
-        pairs = [(panel, group) for group in _groups(rows, names)[:most] for panel in known]
-    else:
-        groups = _groups(rows, picture.facet_by)[:_MOST_RULES] if picture.facet_by else [rows]
-        pairs = [(panel, group) for panel in known for group in groups]
-    return [(panel, _of_panel(group, panel)) for panel, group in pairs]
-
-
-def along_cases(picture: Lines) -> list[str]:
-    """The axes by which the rows of one case of lines differ."""
-    return [picture.x, picture.by, *(panel.only[0] for panel in picture.panels if panel.only)]
-
-
-def _groups(rows: pd.DataFrame, by: str | list[str]) -> list[pd.DataFrame]:
-    return [group for _, group in rows.groupby(by, sort=False)]
-
-
-def _of_panel(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
-    """The rows of a panel among those of its group."""
-    if panel.only and len(rows):
-        axis, choose = panel.only
-        value = choose(rows[axis].unique(), key=abs)
-        rows = rows[rows[axis] == value]
-    if panel.over == "exact":
-        rows = rows[rows["scaling"] == rows["scaling"].iloc[0]]  # all divide the same scores
-    return rows
+    names = [*axes.among(rows, *along), "scaling"]
+    return [group for _, group in rows.groupby(names, sort=False)]
 
 
 def _left_out(table: pd.DataFrame, rows: pd.DataFrame, axes: SweepAxes) -> str:

@@ -13,6 +13,7 @@ import pandas as pd
 from experiments.tables.results import SweepAxes
 from sdpa.scaling import UNSCALED
 
+LETTERS_PER_INCH = 12  # of ticks and titles, with a space between them
 _FEW_VALUES = 3
 # Values of axes in words, in the place of `axis = value`; the first that fits.
 _PHRASES = (
@@ -102,6 +103,11 @@ def spoken(name: str) -> str:
 def is_number(values: pd.Series) -> bool:
     """True if the values of an axis have an order and distances."""
     return values.dtype.kind in "iuf"
+
+
+def is_joined(at: pd.Series) -> bool:
+    """True if a line goes through values at these places; else each has a stroke."""
+    return is_number(at) and at.count() > 1
 
 
 def short(value: object) -> str:

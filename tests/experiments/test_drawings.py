@@ -369,7 +369,7 @@ def test_a_bound_gives_way_to_values_beyond_it(name, kind, column, shift, made):
     what = shown(FIGURES[name], results)
     drawing = draw(what)
     low, high = drawing.axes[0].get_ylim()
-    _, rows = what.panels[0]
+    rows = what.panels[0].rows
     assert low < rows[column].min() < rows[column].max() < high
     assert "at the top" not in plain_caption(FIGURES[name], what)
 

@@ -1,0 +1,237 @@
+"""The panels of a picture of lines, as data: the rows of each, as it shows them, its title, and its
+lines with their labels.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+
+import numpy as np
+import pandas as pd
+
+from experiments.figures.words import (
+    LETTERS_PER_INCH,
+    is_number,
+    listed,
+    named,
+    naming,
+    short,
+    spoken,
+    under,
+    values_of,
+)
+from experiments.kinds.declarations import CASES, Lines, Panel
+from experiments.kinds.support import only_crossing
+from experiments.measuring.metric import Metric
+from experiments.tables.crossings import NORM_STATISTICS, NORMS
+from experiments.tables.results import Results, SweepAxes
+
+EQUAL = "equal"  # the column of the value of equal weights
+_CROSSING = {
+    f"{metric}{suffix}": (norm, statistic)
+    for norm, (metric, times_divisor) in NORMS.items()
+    for statistic, suffix in NORM_STATISTICS.items()
+    if not times_divisor
+}
+_MOST_RULES = 4  # beside each other
+_MOST_CASES = 9  # panels of cases
+
+
+@dataclass(frozen=True)
+class Line:
+    """Rows along x.
+
+    Attributes:
+        value: of `by`, which gives the line its colour; None if the title has it.
+        place: of its marker and dashes among those of the figure.
+    """
+
+    rows: pd.DataFrame
+    label: str
+    value: object
+    place: int
+
+
+@dataclass(frozen=True)
+class ShownPanel:
+    """A panel with what it shows.
+
+    Attributes:
+        declared: its metric and scale.
+        rows: with values as they are drawn; with `EQUAL`, if the panel marks equal weights.
+        title: the metric, and the value, rule or case that the panel is of.
+        beside: the metric, where the title does not have it; else empty.
+        x_label: the name of x, with the axes that change along it.
+        crossing: the exact d_k where the metric unscaled equals that under d_k^1/2, if x is d_k and
+            there is one.
+    """
+
+    declared: Panel
+    rows: pd.DataFrame
+    lines: Sequence[Line]
+    title: str
+    beside: str
+    x_label: str
+    crossing: float | None
+
+
+def panels_of(
+    picture: Lines, x: str, rows: pd.DataFrame, results: Results
+) -> tuple[pd.DataFrame, list[ShownPanel]]:
+    """The rows that some panel draws, and the panels from left to right and from top to bottom.
+
+    Args:
+        x: the axis along which lines go.
+        rows: of the table of the picture.
+    """
+    known = rows[rows[x].notna()]
+    if known.empty:
+        return known, []
+    parts = _parts_of(picture, known, results.axes)
+    drawn = [index for _, part in parts for index in part.index]
+    rows = rows[rows.index.isin(drawn)]
+    return rows, [_panel(picture, x, panel, part, rows, results) for panel, part in parts]
+
+
+def _parts_of(
+    picture: Lines, rows: pd.DataFrame, axes: SweepAxes
+) -> list[tuple[Panel, pd.DataFrame]]:
+    """Each panel with its rows."""
+    known = [panel for panel in picture.panels if panel.metric in rows]
+    if picture.facet_by == CASES:
+        names = axes.among(rows, *_along_cases(picture))
+        most = _MOST_CASES // len(known)
+        pairs = [(panel, group) for group in _groups(rows, names)[:most] for panel in known]
+    else:
+        found = _groups(rows, picture.facet_by)[:_MOST_RULES] if picture.facet_by else [rows]
+        pairs = [(panel, group) for panel in known for group in found]
+    return [(panel, _of_panel(group, panel)) for panel, group in pairs]
+
+
+def _along_cases(picture: Lines) -> list[str]:
+    """The axes by which the rows of one case differ."""
+    return [picture.x, picture.by, *(panel.only[0] for panel in picture.panels if panel.only)]
+
+
+def _groups(rows: pd.DataFrame, by: str | list[str]) -> list[pd.DataFrame]:
+    """The rows with each value, or combination of values, in their order."""
+    return [group for _, group in rows.groupby(by, sort=False)]
+
+
+def _of_panel(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
+    """The rows of a panel among those of its group."""
+    if panel.only and len(rows):
+        axis, choose = panel.only
+        value = choose(rows[axis].unique(), key=abs)
+        rows = rows[rows[axis] == value]
+    if panel.over == "exact":
+        rows = rows[rows["scaling"] == rows["scaling"].iloc[0]]  # all divide the same scores
+    return rows
+
+
+def _panel(
+    picture: Lines, x: str, panel: Panel, part: pd.DataFrame, rows: pd.DataFrame, results: Results
+) -> ShownPanel:
+    """A panel of a part of the rows drawn."""
+    drawn = _as_drawn(part, panel, rows[panel.metric].min(), results.metrics)
+    varied = results.axes.varied(rows, *_along_cases(picture))
+    title, beside = _title(picture, panel, part.iloc[0], varied, results)
+    lines, along = _lines_of(picture, x, drawn, rows, results.axes)
+    also = f" (also differing: {listed([*map(spoken, along)])})" if along else ""
+    has_crossing = x == "d_k" and panel.metric in _CROSSING
+    crossing = only_crossing(results, *_CROSSING[panel.metric]) if has_crossing else None
+    return ShownPanel(panel, drawn, lines, title, beside, f"{spoken(x)}{also}", crossing)
+
+
+def _as_drawn(
+    rows: pd.DataFrame, panel: Panel, least: float, metrics: Mapping[str, Metric]
+) -> pd.DataFrame:
+    """The rows of a panel, with its metric and the ends of its interval as it shows them; `least` is
+    the least value of the figure.
+    """
+    metric = panel.metric
+    ends = [f"{metric}_low", f"{metric}_high"]
+    if ends[0] not in rows:
+        rows = _with_ends(rows, panel)
+    if panel.over:
+        exact = f"{metric}_exact"
+        is_exact = panel.over == "exact"
+        whole = rows[exact] if is_exact else _end(rows, metrics[metric], panel.over)
+        columns = [metric, *ends, exact]
+        rows = rows.assign(**rows[columns].div(whole, axis=0))
+    if panel.equal:
+        rows = rows.assign(**{EQUAL: _end(rows, metrics[metric], panel.equal)})
+    if least > panel.top:
+        return rows
+    return rows.assign(**rows[[metric, *ends]].clip(upper=panel.top))
+
+
+def _with_ends(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
+    """Rows with a mean and a law, or with their roots, and the mean two standard errors below and
+    above.
+    """
+    metric, law = panel.metric, f"{panel.metric}_law"
+    found = rows[[metric, law]]
+    error = 2 * rows[f"{metric}_se"]
+    if panel.root:
+        found = np.sqrt(found)
+        error = error / (2 * found[metric])  # the derivative of the root
+    ends = {f"{metric}_low": found[metric] - error, f"{metric}_high": found[metric] + error}
+    return rows.assign(**found, **ends)
+
+
+def _end(rows: pd.DataFrame, metric: Metric, end: str) -> pd.Series:
+    """An end of the range of a metric in each row."""
+    return pd.Series(getattr(metric.limits(rows), end), rows.index, float)
+
+
+def _title(
+    picture: Lines, panel: Panel, first: pd.Series, varied: Sequence[str], results: Results
+) -> tuple[str, str]:
+    """The title of a panel: its metric, the value of an axis that it chooses, and its rule or case;
+    and a metric that all panels have, to stand beside them.
+    """
+    metric = panel.title or results.metrics[panel.metric].title
+    if picture.facet_by == CASES:
+        usual = "defaults" if varied else ""
+        case = values_of(first, naming(first, varied, results.axes)) or usual
+        is_alone = bool(case) and len(picture.panels) == 1
+        parts = [case] if is_alone else [metric, case]
+        letters = int(picture.size[0] * LETTERS_PER_INCH)
+        title = "\n".join(line for part in parts for line in wrap(part, letters))
+        return title, metric if is_alone else ""
+    parts = [metric]
+    if panel.only:
+        axis, _ = panel.only
+        parts.append(f"{axis} {short(first[axis])}")
+    if picture.facet_by:
+        parts.append(under(first[picture.facet_by]))
+    return ", ".join(parts), ""
+
+
+def _lines_of(
+    picture: Lines, x: str, part: pd.DataFrame, rows: pd.DataFrame, axes: SweepAxes
+) -> tuple[list[Line], list[str]]:
+    """The lines of a panel, and the axes that change along them with x, as n_heads does with d_model.
+
+    There is one per value of `by` (its colour) and combination of the other axes (its marker and
+    dashes). If the title has `by`, colours are free.
+    """
+    by, has_own_title = picture.by, picture.facet_by == picture.by
+    whole = part if picture.facet_by == CASES else rows  # one legend for all panels
+    varied = axes.varied(whole, x, *_along_cases(picture))
+    per_point = whole.groupby([x, by])
+    apart = [name for name in varied if per_point[name].nunique().max() > 1]
+    fixed = [name for name in axes.among(part, x, *varied) if axes.usual[name] is not None]
+    places = whole.groupby([*apart, lambda _: 0], sort=False).ngroup()
+    lines = []
+    for (value, *_), own in part.groupby([by, *apart], sort=False):
+        first = own.iloc[0]
+        if has_own_title:
+            label = values_of(first, named(first, [*apart, *fixed], axes)) or "softmax"
+        else:
+            words = value if by == "scaling" else f"{spoken(by)} = {short(value)}"
+            label = ", ".join(filter(None, [words, values_of(first, naming(first, apart, axes))]))
+        ordered = own.sort_values(x) if is_number(own[x]) else own
+        lines.append(Line(ordered, label, None if has_own_title else value, places[first.name]))
+    return lines, [name for name in varied if name not in apart]
