@@ -25,7 +25,7 @@ from experiments.config.errors import UsageError
 from experiments.config.loader import load_config
 from experiments.config.paths import PYTHON, SHIPPED_RESULTS, default_results
 from experiments.kinds.figures import FIGURES
-from experiments.running.files import require_folder, write_atomically
+from experiments.running.files import locked, require_folder, write_atomically
 from experiments.running.workers import LocalWorkers, default_jobs
 from experiments.tables.reporter import Reporter
 from experiments.tables.study import Study
@@ -80,6 +80,7 @@ def run(
         jobs: worker processes; by default one per processor.
 
     Raises:
+        BusyError: another run uses the folder.
         ConfigError: the config is invalid; the message lists its faults.
         Problem: a measurement or a table failed; an ExceptionGroup if several did.
         UsageError: the folder is a file; `config` is neither; or a script calls this outside of
@@ -100,7 +101,8 @@ def run(
         folder = require_folder(Path(folder or _OF_MAPPINGS))
         path = folder / "sweeps.yaml"
         plain = json.loads(json.dumps(dict(config), default=_listed))
-        write_atomically(path, yaml.safe_dump(plain, sort_keys=False).encode())
+        with locked(folder):  # another run may use it
+            write_atomically(path, yaml.safe_dump(plain, sort_keys=False).encode())
     else:
         path = Path(config)
         folder = require_folder(Path(folder) if folder else default_results(path))
