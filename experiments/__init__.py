@@ -15,7 +15,7 @@ from experiments.measuring.processor import fix_arithmetic
 fix_arithmetic()
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 # Modules and tables stay until the end: looking for garbage among them took an eighth of a short run.
-gc.set_threshold(50_000)
+gc.set_threshold(500_000)
 
 if TYPE_CHECKING:
     from experiments.commands.entry import run as run

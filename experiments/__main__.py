@@ -252,7 +252,6 @@ def main() -> None:
     for name in names:
         if given := os.environ.get(name):
             values[name.lower()] = [given] if name == "SWEEP" else given
-    gc.set_threshold(100_000)  # loading modules makes many objects and little garbage
     atexit.register(gc.freeze)  # nothing looks for garbage among all objects at the end
     commands: Any = typer.main.get_command(app)
     commands(
