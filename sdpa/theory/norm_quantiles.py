@@ -183,6 +183,11 @@ def _largest(shortest: int, longest: int) -> _Largest:
     return _Largest(tail, first, np.array(scores), log_below, others)
 
 
+def _powers(x: FloatArray) -> list[FloatArray]:
+    """x, x^2 and so on: products are faster than x**k."""
+    return [*accumulate([x] * _POWERS, np.multiply)]
+
+
 class RowNorms:
     """Rows at the points: their U_k, and the sums of u y, u^2 y and u^2 y^2, y = z - z_2."""
 
@@ -196,8 +201,7 @@ class RowNorms:
         below_second = largest.scores - self.second
         y = np.where(np.isfinite(largest.scores), below_second, 0.0)
         e = np.exp(sigma * below_second)
-        # e, e^2 and so on: products are faster than e**k.
-        powers = [*accumulate([e] * _POWERS, np.multiply)]
+        powers = _powers(e)
         sums = np.array([power.sum(axis=0) for power in powers])
         along = np.array([(powers[k - 1] * y**m).sum(axis=0) for k, m in _ALONG])
         if largest.others.any():
@@ -298,13 +302,12 @@ class RowNorms:
         _, u2, *_ = self.u
         mean, first, second = self.along
         a = 1 / (1 + t)
-        r = t * a
         x = self._distance(t)
         y = mean - x
-        of_mean = (a**2 + r**2 * u2) * y**2
-        of_distance = x * u2
-        square = of_mean - 2 * r * y * (first - of_distance)
-        square += second - x * (2 * first - of_distance)
+        ry = t * a * y
+        of_y = first - x * u2
+        square = (a * y) ** 2 + ry * (ry * u2 - 2 * of_y)
+        square += second - x * (first + of_y)
         return np.asarray(np.maximum(square, 0))
 
     def _across(self, d_k: float) -> tuple[FloatArray, ...]:
@@ -321,7 +324,7 @@ class RowNorms:
         half_way = np.sqrt(u2 * middle / (1 - middle))
         nodes = np.array([least, half_way, np.ones_like(least)])
         traces = self._traces(nodes)
-        first, second, third = ((d_k - 1) * traces[m] for m in (2, 4, 6))
+        first, second, third = ((d_k - 1) * trace for trace in traces)
         power = 1 - 2 * first * third / (3 * second**2)
         spread = second / first**2
         root = 1 + spread * power * (power - 1)
@@ -333,7 +336,7 @@ class RowNorms:
         return low, width, start, half - start, bend
 
     def _traces(self, a: FloatArray) -> list[FloatArray]:
-        """tr (J / r)^m = a^m + U_m - p_m for m = 0 to 6.
+        """tr (J / r)^m = a^m + U_m - p_m for m = 2, 4 and 6.
 
         They are the coefficients of -ln det(1 - z J / r) = sum_m z^m tr (J / r)^m / m, with
 
@@ -347,7 +350,8 @@ class RowNorms:
             f.append((1 - a) * self.u[m] - a**2 * h)
             of_lower = sum(p[k] * f[m - k] for k in range(1, m))
             p.append(m * f[m] - of_lower)
-        return [a**m + self.u[m - 1] - p[m] for m in range(_POWERS)]
+        powers = _powers(a)
+        return [powers[m - 1] + self.u[m - 1] - p[m] for m in (2, 4, 6)]
 
     def _distance(self, t: FloatArray) -> FloatArray:
         """z_1 - z_2 at t."""
