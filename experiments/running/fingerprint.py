@@ -64,7 +64,7 @@ def _files_behind(modules: Iterable[str]) -> set[Path]:
 
 def _imports(path: Path) -> Iterator[str]:
     """The modules whose names a file imports; for a name of a package, the one that defines it."""
-    for node in ast.walk(_tree(path)):
+    for node in _nodes(_tree(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -94,6 +94,12 @@ def _file(module: str) -> Path | None:
 def _tree(path: Path) -> ast.Module:
     """The syntax tree of a file."""
     return ast.parse(path.read_bytes())
+
+
+@cache
+def _nodes(tree: ast.Module) -> list[ast.AST]:
+    """All nodes of a tree; walking it takes as long as parsing it."""
+    return [*ast.walk(tree)]
 
 
 @cache
@@ -141,7 +147,7 @@ def _bare(tree: ast.Module) -> str:
     >>> _bare(ast.parse('"A module."\nx = ( # one\n  "#1", "the first number")\n\n'))
     "x = ('#1', '')"
     """
-    for each in ast.walk(tree):
+    for each in _nodes(tree):
         if (
             isinstance(each, ast.Module | ast.ClassDef | ast.FunctionDef)
             and ast.get_docstring(each, clean=False) is not None
