@@ -101,14 +101,10 @@ def _excesses(before: "pd.DataFrame", after: "pd.DataFrame") -> Iterator[tuple[f
     """For each column with differences: the largest one over what counts as rounding, the column
     and the row.
     """
-    import pandas as pd
-
-    old = before.apply(pd.to_numeric, errors="coerce")
-    new = after.apply(pd.to_numeric, errors="coerce")
-    for name in map(str, before):
-        differs = (before[name] != after[name]).to_numpy()
+    old, new = map(_numbers, (before, after))
+    for name, differs in zip(before, (before != after).to_numpy().T, strict=True):
         if differs.any():
-            apart = np.abs(old[name] - new[name]).to_numpy(float)
+            apart = np.abs(old[name] - new[name])
             # 0 allows no difference
             excess = apart / np.maximum(_allowed(name, new), 1e-290)
             # text and empty fields are no rounding of anything else
@@ -117,17 +113,21 @@ def _excesses(before: "pd.DataFrame", after: "pd.DataFrame") -> Iterator[tuple[f
             yield float(excess[row]), name, row
 
 
-def _allowed(name: str, table: "pd.DataFrame") -> Floats:
+def _numbers(table: "pd.DataFrame") -> dict[str, Floats]:
+    """The columns of a table of texts as numbers: NaN for what is none."""
+    import pandas as pd
+
+    numbers = pd.to_numeric(table.to_numpy().ravel(), errors="coerce").astype(float)
+    return dict(zip(table, numbers.reshape(table.shape).T, strict=True))
+
+
+def _allowed(name: str, table: dict[str, Floats]) -> Floats:
     """The largest difference that counts as rounding, in each row of a column of numbers."""
+    number: Floats = np.abs(table[name])
 
     def size(column: str) -> Floats:
-        return (
-            np.abs(np.nan_to_num(table[column].to_numpy(float)))
-            if column in table
-            else np.zeros(len(table))
-        )
+        return np.abs(np.nan_to_num(table.get(column, np.zeros_like(number))))
 
-    number: Floats = np.abs(table[name].to_numpy(float))
     base = re.sub("_(se|low|high|exact)$", "", name)
     if name in _TESTS or name.endswith("_se"):
         tested = size("measured" if name == "error" else base)
@@ -136,6 +136,6 @@ def _allowed(name: str, table: "pd.DataFrame") -> Floats:
     if base in ("measured", "exact"):  # in verdicts, where the error of a median is relative
         error = np.minimum(size("error"), number)
     if f"{base}_high" in table and f"{base}_se" not in table:
-        error = np.nan_to_num((table[f"{base}_high"] - table[f"{base}_low"]).to_numpy(float) / 4)
+        error = np.nan_to_num((table[f"{base}_high"] - table[f"{base}_low"]) / 4)
     allowed: Floats = np.fmax(_VALUE_RTOL * number, _OF_ERROR * error)
     return allowed
