@@ -148,7 +148,7 @@ def _name(text: str) -> str:
 
 
 def _multiplying(meant: str) -> _RefusedError:
-    expected = "expected a divisor that does not fall as d_k grows, because it divides the scores"
+    expected = "expected a divisor that does not fall as d_k grows"
     return _RefusedError(did_you_mean(meant), expected)
 
 

@@ -13,8 +13,8 @@ NumPy that is already loaded keeps its own. Other computations belong in a proce
 """
 
 import json
-import sys
 from collections.abc import Mapping
+from multiprocessing import current_process
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,8 +86,7 @@ def run(
         UsageError: the folder is a file; `config` is neither; or a script calls this outside of
             `if __name__ == "__main__":`.
     """
-    # A worker imports the script under the first name, which is otherwise an alias of the second.
-    if sys.modules["__mp_main__"] is not sys.modules["__main__"]:
+    if getattr(current_process(), "_inheriting", False):  # of a worker while it imports the script
         raise UsageError(
             'expected run(...) below `if __name__ == "__main__":` of the script, got a call that '
             "every worker process repeats, because workers import the script"

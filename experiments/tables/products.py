@@ -140,10 +140,10 @@ def _write(path: Path, content: bytes) -> Change:
 def ledger(results: Path) -> dict[str, str]:
     """The records of products by name; none if the file is damaged, so that all are made again."""
     try:
-        content: dict[str, str] = json.loads((results / _LEDGER).read_bytes())
+        content = json.loads((results / _LEDGER).read_bytes())
     except (OSError, ValueError):
         return {}
-    return content
+    return content if isinstance(content, dict) else {}
 
 
 def keep_record(results: Path, name: str, made_of: str) -> None:

@@ -228,12 +228,13 @@ def read_sidecar(path: Path) -> Sidecar:
         ) from None
     except (OSError, ValueError) as error:
         raise TableError(f"{path}: cannot read: {error}") from None
-    is_whole = isinstance(sidecar, dict) and {"parameters", "sha256"} <= sidecar.keys()
-    if is_whole and not {MEASURED, SUMMARY} <= sidecar["sha256"].keys():
-        lacks = f"expected checksums of {MEASURED} and {SUMMARY}"
-        raise TableError(f"{path} is of an earlier version: {lacks}, got {[*sidecar['sha256']]}")
-    if not is_whole or not all(map(str.isidentifier, sidecar["sha256"])):  # kinds become paths
+    sums = sidecar.get("sha256", {}) if isinstance(sidecar, dict) else {}
+    are_named = isinstance(sums, dict) and all(map(str.isidentifier, sums))  # kinds become paths
+    if not sums or not are_named or "parameters" not in sidecar:
         raise TableError(f"{path}: expected the parameters and checksums of a sweep")
+    if not {MEASURED, SUMMARY} <= sums.keys():
+        lacks = f"expected checksums of {MEASURED} and {SUMMARY}"
+        raise TableError(f"{path} is of an earlier version: {lacks}, got {[*sums]}")
     return sidecar
 
 

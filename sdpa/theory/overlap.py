@@ -50,8 +50,8 @@ def weight_overlap(
     """E sum_j w_j w'_j of two rows of n keys; sigma, other and correlation are of their scores.
 
     The overlap is 1 / n without correlation, and E sum_j w_j^2 at a correlation of 1. The relative
-    error is below 1e-8 for n to 2^20. UnknownError where the deviations differ so much that the
-    nodes would take more than a gigabyte.
+    error is below 1e-8 for n to 2^20. UnknownError where the correlated part of the scores varies so
+    much that the nodes would take more than a gigabyte.
 
     >>> round(weight_overlap(3.0, 3.0, 0.0, 64) * 64, 8)
     1.0
@@ -66,10 +66,10 @@ def weight_overlap(
     apart = sqrt(1 - abs(correlation))
     step = _STEP * (1 + 0.5 * apart * min(sigma, other) / sqrt(2 * log(n_keys) + 2))
     widest = common * max(sigma, other)
-    if widest > _MOST_WIDTH * step:
-        reason = "deviations of scores that differ so much"
-        got = f"{sigma:g} and {other:g}"
-        raise UnknownError(f"overlaps of rows are unknown for {reason}, got {got}")
+    most = _MOST_WIDTH * step
+    if widest > most:
+        reason = f"a deviation of their correlated part above {most:.3g}"
+        raise UnknownError(f"overlaps of rows are unknown for {reason}, got {widest:.3g}")
     if widest < _SMALL:
         z, p = hermite_rule(12)
         dz = 0.0

@@ -49,7 +49,9 @@ def test_attention_overlap_of_drawn_queries_and_keys():
 
 
 def test_very_different_deviations_are_refused():
-    with pytest.raises(UnknownError, match="unknown for deviations of scores that differ so much"):
+    with pytest.raises(
+        UnknownError, match="unknown for a deviation of their correlated part above"
+    ):
         weight_overlap(1.0, 100.0, -0.8, 2)
 
 

@@ -109,6 +109,6 @@ def test_any_other_divisor_is_refused(scaling):
     ],
 )
 def test_a_factor_that_multiplies_is_refused_with_its_divisor(text, meant):
-    with pytest.raises(ValueError, match="because it divides the scores") as refused:
+    with pytest.raises(ValueError, match="does not fall as d_k grows") as refused:
         Scaling.parse(text)
     assert str(refused.value).endswith(f", got {text!r}; did you mean {meant}?")

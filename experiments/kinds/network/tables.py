@@ -16,6 +16,7 @@ from experiments.measuring.columns import Column, names
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.tables.derived import Derived, after_axes
 from experiments.tables.results import Results
+from sdpa.theory import UnknownError
 from sdpa.theory.gradient_growth import StackLayer, attention_stack
 
 BY_LAYER = "by_layer"  # the kind of the table
@@ -44,20 +45,24 @@ _LAW = (
 
 def law_of(cell: Cell, divisor: float) -> list[StackLayer]:
     """The law before each layer of a cell; NaN where there is none."""
+    unknown = [StackLayer(*[math.nan] * len(StackLayer._fields))] * cell.layers
     other = cell.mask != "none" or cell.position != "none" or cell.mlp != "none"
     if other or cell.d_k < _LEAST_D_K:
-        return [StackLayer(*[math.nan] * len(StackLayer._fields))] * cell.layers
+        return unknown
     query, key = (cell.width * each for each in cell.scheme.variances(cell.width, cell.d_k))
-    return attention_stack(
-        cell.layers,
-        cell.d_k,
-        cell.n_keys,
-        divisor,
-        cosine=cell.token_cosine,
-        residual=cell.residual,
-        variances=(query, key, key * key * cell.onto_stream),
-        post_norm=cell.norm == "post",
-    )
+    try:
+        return attention_stack(
+            cell.layers,
+            cell.d_k,
+            cell.n_keys,
+            divisor,
+            cosine=cell.token_cosine,
+            residual=cell.residual,
+            variances=(query, key, key * key * cell.onto_stream),
+            post_norm=cell.norm == "post",
+        )
+    except UnknownError:
+        return unknown
 
 
 def with_law(results: Results) -> pd.DataFrame:
