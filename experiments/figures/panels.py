@@ -24,7 +24,7 @@ from experiments.kinds.declarations import CASES, Lines, Panel
 from experiments.kinds.support import only_crossing
 from experiments.measuring.metric import Metric
 from experiments.tables.crossings import NORM_STATISTICS, NORMS
-from experiments.tables.results import Results, SweepAxes
+from experiments.tables.results import Results
 
 EQUAL = "equal"  # the column of the value of equal weights
 _CROSSING = {
@@ -87,30 +87,103 @@ def panels_of(
     known = rows[rows[x].notna()]
     if known.empty:
         return known, []
-    parts = _parts_of(picture, known, results.axes)
+    parts = _Picture(picture, x, known, results).parts()
     drawn = [index for _, part in parts for index in part.index]
-    rows = rows[rows.index.isin(drawn)]
-    return rows, [_panel(picture, x, panel, part, rows, results) for panel, part in parts]
+    whole = _Picture(picture, x, rows[rows.index.isin(drawn)], results)
+    return whole.rows, [whole.panel(*each) for each in parts]
 
 
-def _parts_of(
-    picture: Lines, rows: pd.DataFrame, axes: SweepAxes
-) -> list[tuple[Panel, pd.DataFrame]]:
-    """Each panel with its rows."""
-    known = [panel for panel in picture.panels if panel.metric in rows]
-    if picture.facet_by == CASES:
-        names = axes.among(rows, *_along_cases(picture))
-        most = _MOST_CASES // len(known)
-        pairs = [(panel, group) for group in _groups(rows, names)[:most] for panel in known]
-    else:
-        found = _groups(rows, picture.facet_by)[:_MOST_RULES] if picture.facet_by else [rows]
-        pairs = [(panel, group) for panel in known for group in found]
-    return [(panel, _of_panel(group, panel)) for panel, group in pairs]
+@dataclass(frozen=True)
+class _Picture:
+    """A picture of lines along x with its rows."""
 
+    lines: Lines
+    x: str
+    rows: pd.DataFrame
+    results: Results
 
-def _along_cases(picture: Lines) -> list[str]:
-    """The axes by which the rows of one case differ."""
-    return [picture.x, picture.by, *(panel.only[0] for panel in picture.panels if panel.only)]
+    @property
+    def along(self) -> list[str]:
+        """The axes by which the rows of one case differ."""
+        lines = self.lines
+        return [lines.x, lines.by, *(panel.only[0] for panel in lines.panels if panel.only)]
+
+    def parts(self) -> list[tuple[Panel, pd.DataFrame]]:
+        """Each panel with its rows."""
+        lines, rows = self.lines, self.rows
+        known = [panel for panel in lines.panels if panel.metric in rows]
+        if lines.facet_by == CASES:
+            names = self.results.axes.among(rows, *self.along)
+            most = _MOST_CASES // len(known)
+            pairs = [(panel, group) for group in _groups(rows, names)[:most] for panel in known]
+        else:
+            found = _groups(rows, lines.facet_by)[:_MOST_RULES] if lines.facet_by else [rows]
+            pairs = [(panel, group) for panel in known for group in found]
+        return [(panel, _of_panel(group, panel)) for panel, group in pairs]
+
+    def panel(self, panel: Panel, part: pd.DataFrame) -> ShownPanel:
+        """A panel of a part of the rows."""
+        results, metric = self.results, panel.metric
+        drawn = _as_drawn(part, panel, self.rows[metric].min(), results.metrics)
+        title, beside = self._title(panel, part.iloc[0])
+        lines, along = self._lines(drawn)
+        also = f" (also differing: {listed([*map(spoken, along)])})" if along else ""
+        has_crossing = self.x == "d_k" and metric in _CROSSING
+        crossing = only_crossing(results, *_CROSSING[metric]) if has_crossing else None
+        x_label = f"{spoken(self.x)}{also}"
+        return ShownPanel(panel, drawn, lines, title, beside, x_label, crossing)
+
+    def _title(self, panel: Panel, first: pd.Series) -> tuple[str, str]:
+        """The title of a panel: its metric, the value of an axis that it chooses, and its rule or
+        case; and a metric that all panels have, to stand beside them.
+        """
+        lines, axes = self.lines, self.results.axes
+        metric = panel.title or self.results.metrics[panel.metric].title
+        if lines.facet_by == CASES:
+            varied = axes.varied(self.rows, *self.along)
+            usual = "defaults" if varied else ""
+            case = values_of(first, naming(first, varied, axes)) or usual
+            is_alone = bool(case) and len(lines.panels) == 1
+            parts = [case] if is_alone else [metric, case]
+            letters = int(lines.size[0] * LETTERS_PER_INCH)
+            title = "\n".join(line for part in parts for line in wrap(part, letters))
+            return title, metric if is_alone else ""
+        parts = [metric]
+        if panel.only:
+            axis, _ = panel.only
+            parts.append(f"{axis} {short(first[axis])}")
+        if lines.facet_by:
+            parts.append(under(first[lines.facet_by]))
+        return ", ".join(parts), ""
+
+    def _lines(self, part: pd.DataFrame) -> tuple[list[Line], list[str]]:
+        """The lines of a panel, and the axes that change along them with x, as n_heads does with
+        d_model.
+
+        There is one per value of `by` (its colour) and combination of the other axes (its marker and
+        dashes). If the title has `by`, colours are free.
+        """
+        x, by, axes = self.x, self.lines.by, self.results.axes
+        is_titled = self.lines.facet_by == by
+        # one legend for all panels
+        whole = part if self.lines.facet_by == CASES else self.rows
+        varied = axes.varied(whole, x, *self.along)
+        per_point = whole.groupby([x, by])
+        apart = [name for name in varied if per_point[name].nunique().max() > 1]
+        fixed = [name for name in axes.among(part, x, *varied) if axes.usual[name] is not None]
+        places = whole.groupby([*apart, lambda _: 0], sort=False).ngroup()
+        lines = []
+        for (value, *_), own in part.groupby([by, *apart], sort=False):
+            first = own.iloc[0]
+            if is_titled:
+                label = values_of(first, named(first, [*apart, *fixed], axes)) or "softmax"
+            else:
+                words = value if by == "scaling" else f"{spoken(by)} = {short(value)}"
+                others = values_of(first, naming(first, apart, axes))
+                label = ", ".join(filter(None, [words, others]))
+            ordered = own.sort_values(x) if is_number(own[x]) else own
+            lines.append(Line(ordered, label, None if is_titled else value, places[first.name]))
+        return lines, [name for name in varied if name not in apart]
 
 
 def _groups(rows: pd.DataFrame, by: str | list[str]) -> list[pd.DataFrame]:
@@ -127,20 +200,6 @@ def _of_panel(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
     if panel.over == "exact":
         rows = rows[rows["scaling"] == rows["scaling"].iloc[0]]  # all divide the same scores
     return rows
-
-
-def _panel(
-    picture: Lines, x: str, panel: Panel, part: pd.DataFrame, rows: pd.DataFrame, results: Results
-) -> ShownPanel:
-    """A panel of a part of the rows drawn."""
-    drawn = _as_drawn(part, panel, rows[panel.metric].min(), results.metrics)
-    varied = results.axes.varied(rows, *_along_cases(picture))
-    title, beside = _title(picture, panel, part.iloc[0], varied, results)
-    lines, along = _lines_of(picture, x, drawn, rows, results.axes)
-    also = f" (also differing: {listed([*map(spoken, along)])})" if along else ""
-    has_crossing = x == "d_k" and panel.metric in _CROSSING
-    crossing = only_crossing(results, *_CROSSING[panel.metric]) if has_crossing else None
-    return ShownPanel(panel, drawn, lines, title, beside, f"{spoken(x)}{also}", crossing)
 
 
 def _as_drawn(
@@ -183,55 +242,3 @@ def _with_ends(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
 def _end(rows: pd.DataFrame, metric: Metric, end: str) -> pd.Series:
     """An end of the range of a metric in each row."""
     return pd.Series(getattr(metric.limits(rows), end), rows.index, float)
-
-
-def _title(
-    picture: Lines, panel: Panel, first: pd.Series, varied: Sequence[str], results: Results
-) -> tuple[str, str]:
-    """The title of a panel: its metric, the value of an axis that it chooses, and its rule or case;
-    and a metric that all panels have, to stand beside them.
-    """
-    metric = panel.title or results.metrics[panel.metric].title
-    if picture.facet_by == CASES:
-        usual = "defaults" if varied else ""
-        case = values_of(first, naming(first, varied, results.axes)) or usual
-        is_alone = bool(case) and len(picture.panels) == 1
-        parts = [case] if is_alone else [metric, case]
-        letters = int(picture.size[0] * LETTERS_PER_INCH)
-        title = "\n".join(line for part in parts for line in wrap(part, letters))
-        return title, metric if is_alone else ""
-    parts = [metric]
-    if panel.only:
-        axis, _ = panel.only
-        parts.append(f"{axis} {short(first[axis])}")
-    if picture.facet_by:
-        parts.append(under(first[picture.facet_by]))
-    return ", ".join(parts), ""
-
-
-def _lines_of(
-    picture: Lines, x: str, part: pd.DataFrame, rows: pd.DataFrame, axes: SweepAxes
-) -> tuple[list[Line], list[str]]:
-    """The lines of a panel, and the axes that change along them with x, as n_heads does with d_model.
-
-    There is one per value of `by` (its colour) and combination of the other axes (its marker and
-    dashes). If the title has `by`, colours are free.
-    """
-    by, has_own_title = picture.by, picture.facet_by == picture.by
-    whole = part if picture.facet_by == CASES else rows  # one legend for all panels
-    varied = axes.varied(whole, x, *_along_cases(picture))
-    per_point = whole.groupby([x, by])
-    apart = [name for name in varied if per_point[name].nunique().max() > 1]
-    fixed = [name for name in axes.among(part, x, *varied) if axes.usual[name] is not None]
-    places = whole.groupby([*apart, lambda _: 0], sort=False).ngroup()
-    lines = []
-    for (value, *_), own in part.groupby([by, *apart], sort=False):
-        first = own.iloc[0]
-        if has_own_title:
-            label = values_of(first, named(first, [*apart, *fixed], axes)) or "softmax"
-        else:
-            words = value if by == "scaling" else f"{spoken(by)} = {short(value)}"
-            label = ", ".join(filter(None, [words, values_of(first, naming(first, apart, axes))]))
-        ordered = own.sort_values(x) if is_number(own[x]) else own
-        lines.append(Line(ordered, label, None if has_own_title else value, places[first.name]))
-    return lines, [name for name in varied if name not in apart]
