@@ -35,7 +35,11 @@ OF_HEAD = (
     Column("entropy_share", "float", "entropy of a row over that of equal weights, mean over rows"),
     Column("max_weight", "float", "largest weight of a row, mean over rows"),
     Column("query_gradient", "float", "|dL/dq| of a sequence's loss, r.m.s. over a batch"),
-    Column("query_gradient_median", "float", "the same, median over a batch"),
+    Column(
+        "query_gradient_median",
+        "float",
+        "the same, median over a batch; below 1e-6 single precision makes it too large",
+    ),
 )
 
 
