@@ -1,16 +1,16 @@
 """Compare two runs of the same q and k, or scores: how far each head's attention is apart."""
 
 import argparse
-from pathlib import Path
 from statistics import fmean
 
-from sdpa.command.options import add_arrays, options_of
-from sdpa.command.output import add_options, tell, wrapped
-from sdpa.command.words import listed, read_as
+from sdpa.command.diagnosing import add_arrays, options_of
+from sdpa.command.output import listed, tell, wrapped
+from sdpa.command.words import read_as
 from sdpa.diagnosis import COMPARED
+from sdpa.diagnosis.head_rows import naming
 from sdpa.diagnosis.two_runs import compare_heads
-from sdpa.heads import naming, read_heads
-from sdpa.heads.table import rows_of, together
+from sdpa.heads import read_heads
+from sdpa.heads.table import rows_of
 
 NAME = "compare"
 _COLUMNS = {
@@ -24,11 +24,7 @@ _COLUMNS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    add = parser.add_argument
-    add("a", type=Path, metavar="A", help="file of the reference")
-    add("b", type=Path, metavar="B", help="file of the other run")
-    add_arrays(parser)
-    add_options(parser)
+    add_arrays(parser, 2, "file of the reference, A, and file of the other run, B")
 
 
 def run(given: argparse.Namespace) -> int:
@@ -38,19 +34,18 @@ def run(given: argparse.Namespace) -> int:
         ValueError: the files do not have the same heads and masks, or `sdpa.compare` refuses them.
     """
     options = options_of(given)
-    of_a, of_b = (read_heads([path], options) for path in (given.a, given.b))
+    of_a, of_b = (read_heads([path], options) for path in given.files)
     layers_a, layers_b = ([layer.number for layer in layers] for layers in (of_a, of_b))
     if layers_a != layers_b:
         raise ValueError(
             f"expected arrays of the same layers, got numbers {layers_a} in A and {layers_b} in B"
         )
-    with naming([given.a, given.b]):
-        table = together(
-            [
-                rows_of(a, compare_heads(a.heads, b.heads).columns(), {})
-                for a, b in zip(of_a, of_b, strict=True)
-            ]
-        )
+    with naming(*given.files):
+        table = [
+            row
+            for a, b in zip(of_a, of_b, strict=True)
+            for row in rows_of(a, compare_heads(a, b).columns(), {})
+        ]
     table.sort(key=lambda row: -row["divergence"])
     means = [
         f"{heading} {fmean(row[each.name] for row in table):.4g}"

@@ -4,8 +4,7 @@ import argparse
 import math
 from typing import get_args
 
-from sdpa.command.output import add_options, aligned, legend, tell
-from sdpa.heads.table import Row
+from sdpa.command.output import add_options, listed, tell
 from sdpa.pairs import PairLaw
 from sdpa.scaling import multiplies
 from sdpa.theory import attention_expectations, divisor_for
@@ -14,14 +13,21 @@ from sdpa.theory.row_law import rows_under
 
 NAME = "design"
 _FACTORS = (1 / 16, 1 / 4, 1, 4, 16)  # of n_keys, in the table
-_SHOWN = {
-    "entropy_share": "entropy over that of equal weights, from 0 to 1",
-    "entropy": "mean entropy of a row, in nats",
-    "max_weight": "mean of the largest weight of a row",
-    "row_variance": "mean variance of the divided scores of a row",
-    "jacobian_norm": "norm of the softmax's derivative, root mean square over rows",
-    "query_gradient_norm": "length of a query's gradient, likewise, for normal gradients to the weights",
-    "saturated_rows": "share of rows with a weight above 0.99",
+_COLUMNS = {
+    "n_keys": ("{n_keys}", "keys of a row"),
+    "entropy_share": ("{entropy_share:.4g}", "entropy over that of equal weights, from 0 to 1"),
+    "entropy": ("{entropy:.4g}", "mean entropy of a row, in nats"),
+    "max_weight": ("{max_weight:.4g}", "mean of the largest weight of a row"),
+    "row_variance": ("{row_variance:.4g}", "mean variance of the divided scores of a row"),
+    "jacobian_norm": (
+        "{jacobian_norm:.4g}",
+        "norm of the softmax's derivative, root mean square over rows",
+    ),
+    "query_gradient_norm": (
+        "{query_gradient_norm:.4g}",
+        "length of a query's gradient, likewise, for normal gradients to the weights",
+    ),
+    "saturated_rows": ("{saturated_rows:.4g}", "share of rows with a weight above 0.99"),
 }
 
 
@@ -33,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     wishes = parser.add_mutually_exclusive_group(required=True)
     for target in get_args(Target):
         option = f"--{target.replace('_', '-')}"
-        wishes.add_argument(option, type=float, metavar="NUMBER", help=_SHOWN[target])
+        wishes.add_argument(option, type=float, metavar="NUMBER", help=_COLUMNS[target][1])
     add("--normalize", default="none", help="normalization of queries and keys: none, l2 or rms")
     masks = "none, causal, window-N or local-N, with a query for each key"
     add("--mask", default="none", help=masks)
@@ -52,23 +58,19 @@ def run(given: argparse.Namespace) -> int:
         (each, wish) for each in get_args(Target) if (wish := getattr(given, each)) is not None
     )
     divisor = divisor_for(target, value, given.d_k, given.n_keys, law, rows)
-    lengths = {max(2, round(factor * given.n_keys)) for factor in _FACTORS}
-    table = [_values(given, n, divisor, law) for n in sorted(lengths)]
+    table = []
+    for n_keys in sorted({max(2, round(factor * given.n_keys)) for factor in _FACTORS}):
+        rows = rows_under(given.mask, n_keys, n_keys)
+        found = attention_expectations(given.d_k, n_keys, divisor, law, rows)
+        share = found.entropy / largest_entropy(n_keys, rows)
+        table.append({"n_keys": n_keys, "entropy_share": share, **vars(found)})
     text = (
         f"divide the scores by {divisor:.4g} for {target} = {value:g} at d_k = {given.d_k} and "
         f"n_keys = {given.n_keys}\n"
         f"the same as the rule {divisor / math.sqrt(given.d_k):.5g}*d_k^1/2 for scaling\n"
         f"{multiplies(divisor)}\n"
         "exact values with this divisor for normal q and k, also for fewer and more keys:\n\n"
-        f"{aligned(table)}\n\n{legend(_SHOWN)}"
+        f"{listed(table, _COLUMNS)}"
     )
     tell(given, text, table)
     return 0
-
-
-def _values(given: argparse.Namespace, n_keys: int, divisor: float, law: PairLaw) -> Row:
-    """The row of the table for a number of keys."""
-    rows = rows_under(given.mask, n_keys, n_keys)
-    found = attention_expectations(given.d_k, n_keys, divisor, law, rows)
-    share = found.entropy / largest_entropy(n_keys, rows)
-    return {"n_keys": n_keys} | {name: getattr(found, name, share) for name in _SHOWN}

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from sdpa.heads.table import Row
-from sdpa.scaling import Scaling
 
 _WIDTH = 100  # of lines of words
+_MOST_LINES = 20
 _DIGITS = 10  # of a number in a file; further ones may differ between machines
 
 
@@ -31,21 +31,13 @@ def _table(text: str) -> Path:
     return Path(text)
 
 
-def rule(text: str) -> str:
-    """The name of a scaling rule, as the type of an option, whose name then precedes an error."""
-    try:
-        return Scaling.parse(text).name
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
 def tell(given: argparse.Namespace, text: str, table: Sequence[Row]) -> None:
     """Print the text, or the table with `--json`, and write the file that an option names."""
     rows = [{name: _plain(value) for name, value in row.items()} for row in table]
     print(json.dumps(rows, indent=1, allow_nan=False) if given.json else text)
     if given.csv:
         with given.csv.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, [*rows[0]], lineterminator="\n")
+            writer = csv.DictWriter(file, _names(rows), lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
 
@@ -55,9 +47,39 @@ def wrapped(text: str) -> str:
     return "\n".join(textwrap.fill(line, _WIDTH) for line in text.splitlines())
 
 
-def legend(meanings: Mapping[str, str]) -> str:
-    """A line for each heading of a table."""
-    return "\n".join(f"{heading}: {text}" for heading, text in meanings.items())
+def listed(table: Sequence[Row], columns: Mapping[str, tuple[str, str]]) -> str:
+    """One line for each of the first rows, below the headings of its columns, and their legend.
+
+    By heading, a column has a field of a row, as `str.format` takes it, and a meaning.
+
+    >>> print(listed([{"head": 3, "top": 1 / 3}, {"head": 11, "top": 1}], {"share": ("{top:.2f}", "of all")}))
+    head share
+       3  0.33
+      11  1.00
+    <BLANKLINE>
+    share: of all
+    """
+    names = indices(table[0])
+    lines = [[*names, *columns]]
+    for row in table[:_MOST_LINES]:
+        fields = [field.format(**row) for field, _ in columns.values()]
+        lines.append([str(row.get(name, "")) for name in names] + fields)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    shown = [" ".join(map(str.rjust, line, widths)) for line in lines]
+    if rest := len(table[_MOST_LINES:]):
+        shown.append(f"Further heads, not shown: {rest}")
+    legend = [f"{heading}: {meaning}" for heading, (_, meaning) in columns.items()]
+    return "\n".join([*shown, "", *legend])
+
+
+def indices(row: Row) -> list[str]:
+    """The names that number a head, such as layer and head; none of a single head."""
+    return [name for name in ("layer", "head") if name in row]
+
+
+def _names(table: Sequence[Row]) -> list[str]:
+    """The columns of all rows: the axes and errors of layers may differ."""
+    return [*dict.fromkeys(name for row in table for name in row)]
 
 
 def _plain(value: Any) -> Any:
@@ -65,23 +87,3 @@ def _plain(value: Any) -> Any:
     if not isinstance(value, float):
         return value
     return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
-
-
-def aligned(table: Sequence[Row]) -> str:
-    """The table in columns, each flush right below its name, with numbers of 4 digits.
-
-    >>> print(aligned([{"head": 0, "largest": 0.25}, {"head": 11, "largest": 1 / 3}]))
-    head largest
-       0    0.25
-      11  0.3333
-    """
-    lines = [[*table[0]], *([*map(_short, row.values())] for row in table)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        " ".join(text.rjust(width) for text, width in zip(line, widths, strict=True))
-        for line in lines
-    )
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -3,24 +3,20 @@ which a condition holds.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 
-import numpy as np
-
-from sdpa.command.output import aligned, legend
+from sdpa.command.output import indices, listed
 from sdpa.heads import Layer
-from sdpa.heads.table import OUTSIDE_DOCUMENT, Row, indices
+from sdpa.heads.table import OUTSIDE_DOCUMENT, Row
 from sdpa.scaling import multiplies
 
-_MOST_LINES = 20
 _MOST_NAMED = 3  # heads that a sentence names
 _FEWEST_KEYS = 16  # beside which equal weights do not come near to a sink
 _FEWEST_ROWS = 8  # of a sequence, in which one key does not get most weight by chance
 # A head that is so much sharper than Gaussian rows of its spread picks its keys: another divisor is
 # no remedy.
 _SHARPER = 0.1
-_LEAKS = 0.01  # of the weight
 
 
 _COLUMNS = {
@@ -73,8 +69,8 @@ NOTHING = "No advice: these numbers alone ask for no change."
 
 def read_as(layer: Layer) -> str:
     """The shape of q, scores or weights, with the names of its axes, told or by their number."""
-    q, k = layer.heads.q, layer.heads.k
-    axes = *layer.heads.axes, *(("query", "key") if k is None else ("position", "d_k"))
+    q, k = layer.q, layer.k
+    axes = *layer.axes, *(("query", "key") if k is None else ("position", "d_k"))
     text = f"{layer.options.kind} of shape {q.shape} read as ({', '.join(axes)})"
     other = {4: "layer,head", 5: "batch,layer,head"}.get(len(axes))
     if other and not layer.options.axes:
@@ -105,13 +101,13 @@ def sizes(table: Sequence[Row]) -> str:
 
 def notes(layers: Sequence[Layer], table: Sequence[Row]) -> list[str]:
     """Sentences on masks, padding and documents in files, and on products q.k that the type of q
-    and k does not have.
+    does not have.
     """
-    padding, rounded, shown = np.sum([(x.padding, x.rounded, x.shown) for x in layers], axis=0)
+    padding = sum(layer.padding for layer in layers)
+    rounded = sum(layer.rounded for layer in layers)
+    shown = fmean(layer.shown for layer in layers)
     leaving = [row.get(OUTSIDE_DOCUMENT.name, 0.0) for row in table]
     divisor = min(row.get("divisor", 1.0) for row in table)
-    dtype = np.result_type(*(x for each in layers for x in (each.heads.q, each.heads.k)))
-    largest = float(np.finfo(dtype).max)
     reached = max(row.get("divisor", 0) * row.get("largest_absolute_score", 0) for row in table)
     sentences = {
         multiplies(divisor): divisor < 1,
@@ -121,17 +117,15 @@ def notes(layers: Sequence[Layer], table: Sequence[Row]) -> list[str]:
         "No standard errors: they come from several sequences, an axis named batch.": any(
             row["sequences"] == 1 for row in table
         ),
-        f"Rows of zeros in q, or of equal scores or weights, as padding has: {padding:.0f}. They "
-        "count; --mask padding leaves them out, alone or as in --mask causal,padding, and so does a "
-        "file with the mask of tokens, as in --mask causal,FILE.": padding,
-        f"Weights of 0 beside others that are hardly larger: {rounded:.0f}. They count as the "
-        "smallest number of their type, and the spread of their heads is a lower bound.": rounded,
-        f"Queries see {shown / len(layers):.1%} of the keys of their sequence.": (
-            shown < len(layers)
-        ),
-        f"|q.k| reaches {reached:.3g}, above {largest:.6g}, the largest {dtype.name}: a product in "
-        "this type is inf and makes the weights of its row nan, or -inf and hides its key.": (
-            reached > largest
+        f"Rows of equal numbers, as padding has: {padding}. They count; --mask padding leaves them "
+        "out, alone or as in --mask causal,padding, and so does a file with the mask of tokens, as in "
+        "--mask causal,FILE.": padding,
+        f"Weights of 0 beside others that are hardly larger: {rounded}. They count as the smallest "
+        "number of their type, and the spread of their heads is a lower bound.": rounded,
+        f"Queries see {shown:.1%} of the keys of their sequence.": shown < 1,
+        f"|q.k| reaches {reached:.3g}, above 65504, the largest float16: a product in this type is "
+        "inf and makes the weights of its row nan, or -inf and hides its key.": (
+            reached > 65504 and layers[0].q.itemsize == 2
         ),
         f"Packed documents: under the mask above, {fmean(leaving):.2%} of the weight leaves its "
         f"document, and {max(leaving):.2%} in the head where it is most.": any(leaving),
@@ -141,28 +135,12 @@ def notes(layers: Sequence[Layer], table: Sequence[Row]) -> list[str]:
 
 def sharpest(table: Sequence[Row]) -> str:
     """`listed` of the sharpest heads."""
-    heads = sorted(table, key=lambda head: head["entropy_share"])
-    heads = [{**head, "spread": math.sqrt(head["row_variance"])} for head in heads]
+    heads = [{**head, "spread": math.sqrt(head["row_variance"])} for head in table]
+    heads.sort(key=lambda head: head["entropy_share"])
     return (
         f"{listed(heads, _COLUMNS)}\n(in brackets): exact value for rows of normal scores of this "
         "spread; q and k with structure differ"
     )
-
-
-def listed(heads: Sequence[Row], columns: Mapping[str, tuple[str, str]]) -> str:
-    """One line for each of the first heads, below the headings of its columns, and their legend.
-
-    By heading, a column has a field of a row of the table, and a meaning.
-    """
-    lines = [
-        {name: head[name] for name in indices(head)}
-        | {heading: field.format(**head) for heading, (field, _) in columns.items()}
-        for head in heads[:_MOST_LINES]
-    ]
-    rest = len(heads) - len(lines)
-    less = f"\nFurther heads, not shown: {rest}" if rest else ""
-    meanings = {heading: meaning for heading, (_, meaning) in columns.items()}
-    return f"{aligned(lines)}{less}\n\n{legend(meanings)}"
 
 
 def advice(table: Sequence[Row]) -> dict[str, str]:
@@ -191,7 +169,7 @@ def _holding(head: Row) -> dict[str, bool]:
         "flat": variance <= 0.2**2 and entropy > 0.95,
         "wide": variance > 2.0**2,
         # q and k do not know the mask of the model: their share is that without documents.
-        "leak": "divisor" not in head and head.get(OUTSIDE_DOCUMENT.name, 0.0) > _LEAKS,
+        "leak": "divisor" not in head and head.get(OUTSIDE_DOCUMENT.name, 0.0) > 0.01,
         KEPT: has_sink and head["n_keys"] >= _FEWEST_KEYS,
     }
 

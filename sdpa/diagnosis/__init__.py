@@ -2,8 +2,7 @@
 exact values; and comparison of two runs.
 """
 
-from sdpa.diagnosis.estimates import Diagnosis, Estimates, diagnose, diagnose_scores
-from sdpa.diagnosis.head_rows import Mask
+from sdpa.diagnosis.estimates import Diagnosis, diagnose, diagnose_scores
 from sdpa.diagnosis.quantities import QUANTITIES
 from sdpa.diagnosis.two_runs import COMPARED, compare
 
@@ -11,8 +10,6 @@ __all__ = [
     "COMPARED",
     "QUANTITIES",
     "Diagnosis",
-    "Estimates",
-    "Mask",
     "compare",
     "diagnose",
     "diagnose_scores",

@@ -28,25 +28,20 @@ class Estimate(NamedTuple):
     gaussian: FloatArray  # its exact value for Gaussian rows of the same lengths and mean variance
 
 
-@dataclass(frozen=True, repr=False)
-class Estimates:
-    """Quantities of each head, by name."""
+@dataclass(frozen=True)
+class Diagnosis:
+    """Quantities of each head, by name: those of one run, or of the differences between two."""
 
     # names of the axes of the heads: those of q without `batch`, n_queries and d_k
     axes: tuple[str, ...]
     sequences: int  # number of independent ones
     # by head, number of rows that see two keys or more, over all sequences
     rows: npt.NDArray[np.int64]
+    divisor: float  # of the scores, in the first run; 1 for given scores
     estimates: Mapping[str, Estimate]
 
     def __getitem__(self, name: str) -> Estimate:
         return self.estimates[name]
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}: {self.rows.size} heads, {self.sequences} sequences; columns() "
-            f"has the values of each head: {', '.join(self.estimates)}"
-        )
 
     def columns(self) -> Columns:
         """A table with one row per head: its indices, then each quantity as NAME, NAME_se and
@@ -55,21 +50,14 @@ class Estimates:
         NAME_se and NAME_exact are there where some are known.
         `pandas.DataFrame` takes it.
         """
-        places = np.indices(self.rows.shape).reshape(len(self.axes), self.rows.size)
-        found: Columns = dict(zip(self.axes, places, strict=True))
+        places = zip(self.axes, np.indices(self.rows.shape), strict=True)
+        found: Columns = {name: each.ravel() for name, each in places}
         found["rows"] = self.rows.ravel()
         for name, estimate in self.estimates.items():
             for end, values in zip(("", "_se", "_exact"), estimate, strict=True):
                 if not (end and np.isnan(values).all()):
                     found[f"{name}{end}"] = values.ravel()
         return found
-
-
-@dataclass(frozen=True, repr=False)
-class Diagnosis(Estimates):
-    """The effect of the scale on the attention of each head: the quantities of `QUANTITIES`."""
-
-    divisor: float  # 1 for scores
 
 
 def diagnose(
@@ -85,24 +73,20 @@ def diagnose(
     entries.
 
     `sdpa.diagnosis.QUANTITIES` has the meaning and the formula of every quantity. Rows of a query
-    that sees fewer than two keys do not count: their softmax has nothing to choose. Memory is that
-    of the arguments; of one head of one sequence in double precision, with a few bytes for each
-    pair of a query and a key; of 100 bytes for each query of all heads; and 40 MiB for tiles of a
-    million scores.
+    that sees fewer than two keys do not count. Memory beside the arguments: one head of one
+    sequence in double precision, a few bytes for each pair of a query and a key, 100 bytes for each
+    query of all heads, and 40 MiB.
 
     Args:
         q: queries, (..., n_queries, d_k), before any scale; any real type.
-        k: keys, (..., n_keys, d_k), n_keys at least 2. The axis `head` may be shorter than that of
-            q by a whole factor: as in grouped-query attention, consecutive heads of q share one of
-            k.
+        k: keys, (..., n_keys, d_k). The axis `head` may be shorter than that of q by a whole factor:
+            consecutive heads of q share one of k, as in grouped-query attention.
         scaling: a rule such as `d_k^1/2`, or the divisor itself.
-        mask: `none`; `causal`, where the last query sees every key; `window-512`, causal and of at
-            most 512 keys; `local-64`, the own key and 64 on both sides; or an array, broadcast to
-            (..., n_queries, n_keys), of booleans (True where the query may attend to the key) or of
-            0 and -10,000 or less. Queries and keys that no counted row uses may be any padding.
+        mask: a name of `sdpa.masks`, such as `causal`, where the last query sees every key; or an
+            array, broadcast to (..., n_queries, n_keys), of booleans (True: may attend) or of 0 and
+            -10,000 or less. Queries and keys that no counted row uses may be any padding.
         axes: names of the leading axes of q. By default `head`; `batch`, `head`; or `layer`,
-            `batch`, `head`, by their number. The axis `batch` has independent sequences, from which
-            standard errors come.
+            `batch`, `head`. Standard errors come from the independent sequences along `batch`.
         exact: False leaves out the Gaussian values, which take most of the time of many heads.
 
     Raises:
@@ -142,19 +126,18 @@ def diagnosis_of(heads: Heads, *, has_exact: bool = True) -> Diagnosis:
     """The diagnosis of heads, where each document is a sequence."""
     known = [one for one in QUANTITIES if heads.k is not None or one.name not in OF_VECTORS]
     found = [[one.measured() for one in sequences] for sequences in heads.of_each()]
-    estimates = estimates_of(known, heads.shape, found, has_exact=has_exact)
-    return Diagnosis(**vars(estimates), divisor=heads.divisor)
+    return estimates_of(known, heads, found, has_exact=has_exact)
 
 
 def estimates_of(
     quantities: Sequence[Quantity],
-    axes: Mapping[str, int],
+    heads: Heads,
     found: Sequence[Sequence[HeadRows]],
     *,
     has_exact: bool = False,
-) -> Estimates:
-    """The quantities of heads along these axes, from the sequences of each; ValueError for a head
-    without rows.
+) -> Diagnosis:
+    """The quantities of heads from the rows of the sequences of each; ValueError for a head without
+    rows.
 
     Quantities of sums have standard errors from 2 sequences, by the jackknife (Efron and Stein
     1981, Ann. Statist. 9:586).
@@ -167,11 +150,11 @@ def estimates_of(
     rows = sums["rows"][0]
     if not rows.all():
         raise ValueError(
-            "mask: expected a query that sees two keys or more in each head, got none in "
+            "expected a query that sees two keys or more in each head, got none in "
             f"{len(rows) - np.count_nonzero(rows)} of {len(rows)}"
         )
     exact = [gaussian_values(one) if has_exact else {} for one in found]
-    shape = tuple(axes.values())
+    shape = tuple(heads.shape.values())
     estimates = {}
     for each in quantities:
         value, error = np.array([each.of_head(one) for one in found]), np.full(len(found), np.nan)
@@ -181,7 +164,8 @@ def estimates_of(
                 error = np.sqrt((len(others) - 1) * np.var(others, axis=0))
         gaussian = np.array([one.get(each.name, np.nan) for one in exact])
         estimates[each.name] = Estimate(*(x.reshape(shape) for x in (value, error, gaussian)))
-    return Estimates(tuple(axes), len(found[0]), rows.reshape(shape), estimates)
+    rows = rows.reshape(shape)
+    return Diagnosis(tuple(heads.shape), len(found[0]), rows, heads.divisor, estimates)
 
 
 def gaussian_values(sequences: Sequence[HeadRows]) -> dict[str, float]:
@@ -196,7 +180,7 @@ def gaussian_values(sequences: Sequence[HeadRows]) -> dict[str, float]:
     n, independent, variances = (values_of(sequences, name) for name in names)
     variance = (variances * n / (n - 1)).mean()
     sigma = np.sqrt(variance * independent / (independent.mean() or 1.0))
-    of_rows = gaussian_rows(np.minimum(sigma, LARGEST_SIGMA), n.astype(int))
+    of_rows = gaussian_rows(np.minimum(sigma, LARGEST_SIGMA), n)
     max_weight, entropy, square, saturated = of_rows.T
     return {
         "max_weight": max_weight.mean(),

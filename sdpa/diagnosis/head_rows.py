@@ -4,6 +4,7 @@ A row counts if its query sees two keys or more.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -14,7 +15,7 @@ from sdpa._arrays import BoolArray, FloatArray
 from sdpa.attention import softmax
 from sdpa.masks import broadcast_mask, named_mask
 from sdpa.metrics import SATURATED, row_variance
-from sdpa.scaling import SCALED, Rule, resolve_divisor
+from sdpa.scaling import Rule, resolve_divisor
 from sdpa.softmax_rows import row_diagnostics
 
 BATCH = "batch"  # the axis of independent sequences
@@ -74,8 +75,11 @@ class Head(NamedTuple):
         step = max(1, _TILE // self.visible.shape[-1])
         for first in range(0, max(1, len(self.q)), step):
             rows = slice(first, first + step)
-            q, visible, places = self.q[rows], self.visible[rows], self.places[rows]
-            yield self._replace(q=q, visible=visible, places=places)
+            yield self._replace(
+                q=self.q[rows],
+                visible=self.visible[rows],
+                places=self.places[rows],
+            )
 
     def measured(self) -> HeadRows:
         """The values of all rows."""
@@ -85,16 +89,19 @@ class Head(NamedTuple):
         for tile in self.tiles():
             scores = tile.scores
             received += softmax(scores / self.divisor).sum(axis=0)
-            tiles.append(tile._values(scores))
+            tiles.append(tile.values(scores))
         first = int(seen.argmax())  # padding may come before it
         found = HeadRows.of(tiles)
         found.sums["first_key_weight"] = received[first]
         found.sums["most_attended_share"] = received.max()
         if self.k is not None:
-            found.sums.update(_moments("q", self.q) | _moments("k", self.k[seen]))
+            for name, entries in {"q": self.q, "k": self.k[seen]}.items():
+                found.sums[f"{name}_count"] = entries.size
+                found.sums[f"{name}_sum"] = entries.sum()
+                found.sums[f"{name}_squares"] = np.vecdot(entries, entries).sum()
         return found._replace(top_key=int(received.argmax()) - first)
 
-    def _values(self, scores: FloatArray) -> dict[str, Array]:
+    def values(self, scores: FloatArray) -> dict[str, Array]:
         """The values of the rows by name, from their scores."""
         n = self.visible.sum(axis=-1)
         independent = np.ones(len(n))
@@ -122,12 +129,6 @@ class Head(NamedTuple):
         }
 
 
-def _moments(name: str, entries: FloatArray) -> dict[str, float]:
-    """The sums of the entries of vectors and of their squares, and their number."""
-    squares = np.vecdot(entries, entries).sum()
-    return {f"{name}_count": entries.size, f"{name}_sum": entries.sum(), f"{name}_squares": squares}
-
-
 @dataclass(frozen=True)
 class Heads:
     """Queries and keys, or scores, of all heads and sequences, of any real numbers."""
@@ -136,7 +137,7 @@ class Heads:
     k: Array | None  # (..., n_keys, d_k), with fewer heads or as many; None for scores
     mask: BoolArray  # (..., n_queries, n_keys), True for a visible key
     axes: tuple[str, ...]  # names of the leading axes
-    divisor: float  # of q.k; 1 for scores
+    scaling: Rule = 1.0  # that of q.k
     documents: Sequence[slice] = (slice(None),)  # places of packed ones, each its own sequence
 
     @classmethod
@@ -146,7 +147,7 @@ class Heads:
         k: npt.ArrayLike | None,
         mask: Mask | None,
         axes: Sequence[str] | None,
-        scaling: Rule = SCALED,
+        scaling: Rule = 1.0,
     ) -> Self:
         """From the arguments of `diagnose`, or, without k, of `diagnose_scores`, which name the
         errors.
@@ -159,17 +160,14 @@ class Heads:
                 f"axes: expected a different name for each of {q.ndim - 2} leading axes of q, "
                 f"got {names or 'none'}"
             )
-        n_keys, divisor = q.shape[-1], 1.0
+        n_keys = q.shape[-1]
         if k is not None:
             _check_shapes(q, k, names)
             n_keys = k.shape[-2]
-            divisor = resolve_divisor(scaling, q.shape[-1], n_keys)
-        if n_keys < 2:
-            raise ValueError(f"expected 2 keys or more, got {n_keys}")
         shape = (*q.shape[:-1], n_keys)
-        mask = "none" if mask is None else mask
-        named = named_mask(mask, *shape[-2:]) if isinstance(mask, str) else mask
-        return cls(q, k, broadcast_mask(named, shape), names, divisor)
+        if mask is None or isinstance(mask, str):
+            mask = named_mask(mask or "none", *shape[-2:])
+        return cls(q, k, broadcast_mask(mask, shape), names, scaling)
 
     @classmethod
     def of_scores(
@@ -191,6 +189,26 @@ class Heads:
         lengths = zip(self.axes, self.q.shape, strict=False)
         return {name: length for name, length in lengths if name != BATCH}
 
+    @property
+    def longest(self) -> tuple[int, ...]:
+        """n_queries and n_keys of the longest document."""
+        return max(
+            tuple(len(range(n)[one]) for n in self.mask.shape[-2:]) for one in self.documents
+        )
+
+    @property
+    def divisor(self) -> float:
+        """That of q.k, by the keys of the longest document; 1 for scores."""
+        return resolve_divisor(self.scaling, self.q.shape[-1], self.longest[-1])
+
+    @property
+    def within(self) -> BoolArray:
+        """True for a query and a key of one document, (n_queries, n_keys)."""
+        found = np.zeros(self.mask.shape[-2:], bool)
+        for place in self.documents:
+            found[place, place] = True
+        return found
+
     def of_each(self) -> Iterator[Iterator[Head]]:
         """The documents and sequences of each head, one at a time, with the keys of its group;
         ValueError for a number that is too large, with its place along batch and the axes.
@@ -207,21 +225,23 @@ class Heads:
     def _head(self, places: Mapping[str, int], document: slice) -> Head:
         index = tuple(places[name] for name in self.axes)
         name = ", ".join(f"{name} {place}" for name, place in places.items())
-        q: FloatArray = np.asarray(self.q[index][document], np.float64)
+        q = self.q[index][document]
         visible = self.mask[index][document, document]
         if self.k is None:
             q = q[:, document]
             visible = visible & ~hidden_scores(q)
         counted = visible.sum(axis=-1, keepdims=True) >= 2
         rows = np.flatnonzero(counted)
+        k = None
         if self.k is None:
             q = _used(f"scores ({name})", q, visible & counted)
-            return Head(q[rows], None, visible[rows], rows, self.divisor)
-        lengths = zip(index, self.q.shape, self.k.shape, strict=False)
-        of_group = tuple(i * shared // length for i, length, shared in lengths)
-        k: FloatArray = np.asarray(self.k[of_group][document], np.float64)
-        q = _used(f"q ({name})", q, counted)
-        k = _used(f"k (of {name})", k, visible[rows].any(axis=0)[:, None])
+        else:
+            lengths = zip(index, self.q.shape, self.k.shape, strict=False)
+            of_group = tuple(i * shared // length for i, length, shared in lengths)
+            q = _used(f"q ({name})", q, counted)
+            k = _used(
+                f"k (of {name})", self.k[of_group][document], visible[rows].any(axis=0)[:, None]
+            )
         return Head(q[rows], k, visible[rows], rows, self.divisor)
 
 
@@ -231,7 +251,7 @@ def hidden_scores(scores: FloatArray) -> BoolArray:
     """
     largest = scores.max(axis=-1, keepdims=True)
     least = np.where(largest < np.inf, np.maximum(largest, 0) - APART, -np.inf)
-    return np.asarray(scores < least)
+    return scores < least
 
 
 def are_weights(rows: Array) -> bool:
@@ -245,18 +265,28 @@ def are_weights(rows: Array) -> bool:
     return bool(others.size and (np.abs(others - 1) < 0.01).all())
 
 
-def _used(name: str, values: FloatArray, used: BoolArray) -> FloatArray:
-    """The numbers in use, and 0 in place of others, which may be padding of any size; ValueError
+@contextmanager
+def naming(*names: object) -> Iterator[None]:
+    """A ValueError within as one that begins with these names."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{' and '.join(map(str, names))}: {error}") from None
+
+
+def _used(name: str, values: Array, used: BoolArray) -> FloatArray:
+    """The numbers in use in double precision, and 0 in place of others, which may be padding of any size; ValueError
     with the place of the first one in use that is not finite, or whose fourth power would overflow.
     """
-    wrong = np.argwhere(used & ~(np.abs(values) <= _LARGEST))
+    exact: FloatArray = np.asarray(values, np.float64)
+    wrong = np.argwhere(used & ~(np.abs(exact) <= _LARGEST))
     if len(wrong):
         row, column = wrong[0]
         raise ValueError(
             f"{name}: expected finite numbers up to {_LARGEST:g} in size, got {len(wrong)} that are "
             f"not, the first {values[row, column]} in row {row} of the sequence, column {column}"
         )
-    return np.where(used, values, 0.0)
+    return np.where(used, exact, 0.0)
 
 
 def numbers_of(name: str, values: npt.ArrayLike) -> Array:

@@ -22,7 +22,7 @@ from statistics import mode
 import numpy as np
 
 from sdpa._arrays import FloatArray
-from sdpa.diagnosis.head_rows import HeadRows
+from sdpa.diagnosis.head_rows import Array, HeadRows
 
 Sums = Mapping[str, FloatArray]  # by name, (sequences, heads), or (heads,) for all sequences
 
@@ -77,7 +77,7 @@ def _unit_divisor(sums: Sums) -> FloatArray:
     return np.where(found > 0, found, np.nan)
 
 
-def values_of(sequences: Sequence[HeadRows], name: str) -> FloatArray:
+def values_of(sequences: Sequence[HeadRows], name: str) -> Array:
     """A value of all rows of a head."""
     return np.concatenate([one.rows[name] for one in sequences])
 
@@ -160,5 +160,11 @@ QUANTITIES: tuple[Quantity, ...] = (
     ),
 )
 # The names of those that scores alone do not have.
-OF_VECTORS = {"q_std", "k_std", "variance_ratio", "length_effect", "alignment_effect"}
-OF_VECTORS |= {"unit_exponent"}
+OF_VECTORS = {
+    "q_std",
+    "k_std",
+    "variance_ratio",
+    "length_effect",
+    "alignment_effect",
+    "unit_exponent",
+}

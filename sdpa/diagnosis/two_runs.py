@@ -16,12 +16,10 @@ import numpy.typing as npt
 from scipy.special import log_softmax
 
 from sdpa._arrays import FloatArray
-from sdpa.diagnosis.estimates import Estimates, estimates_of
-from sdpa.diagnosis.head_rows import Head, HeadRows, Heads, Mask
+from sdpa.diagnosis.estimates import Diagnosis, estimates_of
+from sdpa.diagnosis.head_rows import Head, HeadRows, Heads, Mask, naming
 from sdpa.diagnosis.quantities import Quantity, row_mean
-from sdpa.metrics import row_variance
 from sdpa.scaling import SCALED, Rule
-from sdpa.softmax_rows import row_diagnostics
 
 # With s and t the scaled scores of a row of a and of b, and w and v their softmax.
 COMPARED = (
@@ -54,7 +52,7 @@ def compare(
     *,
     scaling_b: Rule | None = None,
     axes: Sequence[str] | None = None,
-) -> Estimates:
+) -> Diagnosis:
     """The differences in each head between the attention of two runs on the same input.
 
     `sdpa.diagnosis.COMPARED` has the meaning and the formula of every quantity. One run may have
@@ -89,20 +87,16 @@ def _heads(
     name: str, run: npt.ArrayLike, scaling: Rule, mask: Mask | None, axes: Sequence[str] | None
 ) -> Heads:
     """The heads of a run; errors begin with its name."""
-    arrays = run if isinstance(run, tuple | list) else [run]
-    if len(arrays) > 2:
-        raise ValueError(
-            f"{name}: expected q and k, or an array of scores, got {len(arrays)} arrays"
-        )
-    try:
-        if len(arrays) == 2:
-            return Heads.of(arrays[0], arrays[1], mask, axes, scaling)
-        return Heads.of_scores(arrays[0], mask, axes)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+    with naming(name):
+        if not isinstance(run, tuple | list):
+            return Heads.of_scores(run, mask, axes)
+        if len(run) != 2:
+            raise ValueError(f"expected q and k, or an array of scores, got {len(run)} arrays")
+        q, k = run
+        return Heads.of(q, k, mask, axes, scaling)
 
 
-def compare_heads(a: Heads, b: Heads) -> Estimates:
+def compare_heads(a: Heads, b: Heads) -> Diagnosis:
     """As `compare`, from heads; each document is a sequence, as in a diagnosis."""
     of_a, of_b = (f"{one.mask.shape} (documents: {len(one.documents)})" for one in (a, b))
     if of_a != of_b:
@@ -111,7 +105,7 @@ def compare_heads(a: Heads, b: Heads) -> Estimates:
         [_rows(*pair) for pair in zip(*sequences, strict=True)]
         for sequences in zip(a.of_each(), b.of_each(), strict=True)
     ]
-    return estimates_of(COMPARED, a.shape, found)
+    return estimates_of(COMPARED, a, found)
 
 
 def _rows(a: Head, b: Head) -> HeadRows:
@@ -123,16 +117,16 @@ def _rows(a: Head, b: Head) -> HeadRows:
         )
     tiles = []
     for of_a, of_b in zip(a.tiles(), b.tiles(), strict=True):
-        s, t = of_a.scores / a.divisor, of_b.scores / b.divisor
-        entropies = [row_diagnostics(scores, 1.0).entropy for scores in (s, t)]
+        s, t = of_a.scores, of_b.scores
+        in_a, in_b = of_a.values(s), of_b.values(t)
         tiles.append(
             {
-                "rows": np.ones(len(s), int),
-                "divergence": divergence(s, t),
-                "variance_a": row_variance(s),
-                "variance_b": row_variance(t),
+                "rows": in_a["rows"],
+                "divergence": divergence(s / a.divisor, t / b.divisor),
+                "variance_a": in_a["row_variance"],
+                "variance_b": in_b["row_variance"],
                 "same_largest_key": s.argmax(axis=-1) == t.argmax(axis=-1),
-                "entropy_change": entropies[1] - entropies[0],
+                "entropy_change": in_b["entropy"] - in_a["entropy"],
             }
         )
     return HeadRows.of(tiles)
@@ -147,4 +141,5 @@ def divergence(s: FloatArray, t: FloatArray) -> FloatArray:
     r = np.subtract(log_v, log_w, out=np.zeros_like(w), where=s > -np.inf)
     difference = (v + w) * np.tanh(r / 2)  # v - w, with the digits of a small r
     # rounding may leave a term just below 0
-    return np.asarray(np.maximum(difference - w * r, 0.0).sum(axis=-1))
+    found: FloatArray = np.maximum(difference - w * r, 0.0).sum(axis=-1)
+    return found

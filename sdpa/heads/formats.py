@@ -5,8 +5,6 @@ A .safetensors file has the length of its header, 8 bytes with the lowest first,
 """
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -19,14 +17,15 @@ _TYPES |= {"BF16": _BFLOAT16, "BOOL": "?"}
 _FROM_PYTORCH = """; to convert a dictionary of tensors q.0, k.0, ... (of two files: tensors = {"q": ..., "k": ...}):
 tensors = torch.load(FILE, map_location="cpu", weights_only=True)
 np.savez("qk.npz", **{name: tensor.detach().float().numpy() for name, tensor in tensors.items()})"""
-_FROM_TEXT = (
-    '; to convert numbers between commas: np.save("q.npy", np.loadtxt(FILE, delimiter=","))'
-)
-_RECIPES = {".csv": _FROM_TEXT, ".pt": _FROM_PYTORCH, ".pth": _FROM_PYTORCH}
+_RECIPES = {
+    ".csv": '; to convert numbers: np.save("q.npy", np.loadtxt(FILE, delimiter=","))',
+    ".pt": _FROM_PYTORCH,
+    ".pth": _FROM_PYTORCH,
+}
 
 
-def arrays_in(path: Path) -> dict[str, Array]:
-    """The arrays in a file by name; the one of a .npy file has an empty name.
+def arrays_in(path: Path, name: str = "") -> dict[str, Array]:
+    """The arrays in a file by name; that of the one in a .npy file is given.
 
     Those of .npy and .safetensors files stay on the disk.
 
@@ -44,7 +43,7 @@ def arrays_in(path: Path) -> dict[str, Array]:
         if suffix == ".safetensors":
             return _safetensors(path)
         if suffix == ".npy":
-            return {"": np.load(path, mmap_mode="r", allow_pickle=False)}
+            return {name: np.load(path, mmap_mode="r", allow_pickle=False)}
         # The file is closed here, because np.load leaves a bad one open.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
             return dict(content)
@@ -57,15 +56,6 @@ def arrays_in(path: Path) -> dict[str, Array]:
         ) from None
 
 
-@contextmanager
-def naming(paths: Sequence[Path]) -> Iterator[None]:
-    """A ValueError within as one that begins with the names of the files."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"{' and '.join(map(str, paths))}: {error}") from None
-
-
 def in_a_known_type(array: Array) -> Array:
     """The array; one of bfloat16, which NumPy does not know, in float32 with the same values."""
     if array.dtype != _BFLOAT16:
@@ -75,12 +65,11 @@ def in_a_known_type(array: Array) -> Array:
 
 
 def _safetensors(path: Path) -> dict[str, Array]:
-    content = np.memmap(path, np.uint8, "r")
-    start = 8 + int.from_bytes(content[:8].tobytes(), "little")
-    header = json.loads(content[8:start].tobytes())
-    found = {}
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+    found: dict[str, Array] = {}
     for name in header.keys() - {"__metadata__"}:
-        dtype, shape, (first, end) = map(header[name].get, ("dtype", "shape", "data_offsets"))
-        values = content[start + first : start + end]
-        found[name] = values.view(_TYPES[dtype]).reshape(shape)
+        dtype, shape, (first, _) = map(header[name].get, ("dtype", "shape", "data_offsets"))
+        found[name] = np.memmap(path, _TYPES[dtype], "r", 8 + length + first, tuple(shape))
     return found

@@ -18,17 +18,23 @@ from typing import Literal, Self
 import numpy as np
 
 from sdpa._arrays import BoolArray
-from sdpa.diagnosis.head_rows import BATCH, Array, Heads, hidden_scores, numbers_of, usual_axes
-from sdpa.heads.formats import arrays_in, in_a_known_type, naming
+from sdpa.diagnosis.head_rows import (
+    BATCH,
+    Array,
+    Heads,
+    hidden_scores,
+    naming,
+    numbers_of,
+    usual_axes,
+)
+from sdpa.heads.formats import arrays_in, in_a_known_type
 from sdpa.heads.weights import equal_rows, scores_of
-from sdpa.masks import broadcast_mask, causal_mask, named_mask
-from sdpa.scaling import SCALED, resolve_divisor
+from sdpa.masks import allowed_keys, broadcast_mask, named_mask
+from sdpa.scaling import SCALED
 
 Kind = Literal["q", "scores", "weights"]
 Arrays = dict[str, Array]  # by name
 _NAME = re.compile(r"(q|k|scores|weights|cu_seqlens|mask|attention_mask)(?:\.([0-9]+))?")
-_POSITION = "position"
-_PADDING = "padding"
 _WIDEST = 256  # of one head in published models
 
 
@@ -40,7 +46,7 @@ class Options:
         kind: of the numbers in the arrays; q stands for queries and keys.
         scaling: the rule for q and k; other arrays are divided already.
         mask: names of masks and of files with a mask, between commas; `padding` leaves out rows of
-            equal weights or scores, and of zeros in q.
+            equal numbers.
         cu_seqlens: a file with the places of packed documents; None for an array of that name
             beside q and k.
         axes: names of the axes of q but the last; `position` may be left out where it is the last
@@ -53,19 +59,12 @@ class Options:
     cu_seqlens: Path | None = None
     axes: tuple[str, ...] | None = None
 
-    @property
-    def masks(self) -> list[str]:
-        """The names and files in `mask`."""
-        return self.mask.split(",")
 
-
-@dataclass(frozen=True)
-class Layer:
-    """The heads of one layer, or of all in one pair of arrays.
+@dataclass(frozen=True, kw_only=True)
+class Layer(Heads):
+    """The heads of one layer, or of all in one pair of arrays; weights have become scores, ln w.
 
     Attributes:
-        heads: weights have become scores, ln w.
-        within: True for a query and a key of one document, (n_queries, n_keys).
         options: those of its files.
         number: in the names of the arrays; None if the names have none.
         shown: share of the pairs of a query and a key of its document that are not hidden.
@@ -73,8 +72,6 @@ class Layer:
         rounded: number of weights of 0 that count as the smallest number of their type.
     """
 
-    heads: Heads
-    within: BoolArray
     options: Options
     number: int | None
     shown: float
@@ -84,13 +81,12 @@ class Layer:
     @property
     def may_be_causal(self) -> bool:
         """True if the model may have a causal mask that the file does not tell."""
-        n_queries, n_keys = self.within.shape
+        n_queries, n_keys = self.mask.shape[-2:]
         return self.options.kind != "weights" and self.shown == 1 and n_queries <= n_keys
 
     def causal(self) -> Self:
         """The layer under a causal mask in place of its own."""
-        mask = np.broadcast_to(causal_mask(*self.within.shape), self.heads.mask.shape)
-        return replace(self, heads=replace(self.heads, mask=mask))
+        return replace(self, mask=allowed_keys("causal", self.mask.shape))
 
 
 def read_heads(paths: Sequence[Path], options: Options = Options()) -> list[Layer]:
@@ -109,35 +105,37 @@ def read_heads(paths: Sequence[Path], options: Options = Options()) -> list[Laye
         ValueError: a file cannot be read, holds no such arrays, or can be read in two ways, or a
             mask or `sdpa.diagnose` refuses them.
     """
-    files = [arrays_in(path) for path in paths]
-    others = {f"mask {one}": _only(Path(one)) for one in options.masks if Path(one).suffix}
+    roles = ["q", "k"] if options.kind == "q" else [options.kind]
+    arrays = _by_name(paths, roles)
+    others = {
+        f"mask {one}": _only(Path(one)) for one in options.mask.split(",") if Path(one).suffix
+    }
     if options.cu_seqlens:
         others["cu_seqlens"] = _only(options.cu_seqlens)
-    with naming(paths):
-        named = _named(files, ["q", "k"] if options.kind == "q" else [options.kind])
-        of_all = named.get(None, {})
+    with naming(*paths):
+        layers = _by_layer(arrays, roles)
+        of_all = layers.get(None, {})
         return [
             _layer(number, of_all | own | others, options)
-            for number, own in sorted(named.items(), key=lambda item: item[0] or 0)
+            for number, own in sorted(layers.items(), key=lambda item: item[0] or 0)
             if options.kind in own
         ]
 
 
-def _named(files: Sequence[Arrays], roles: Sequence[str]) -> dict[int | None, Arrays]:
+def _by_name(paths: Sequence[Path], roles: Sequence[str]) -> Arrays:
+    """The arrays of one file, or those of a file for each role."""
+    if len(paths) == 1:
+        return arrays_in(paths[0], roles[0])
+    if len(paths) != len(roles):
+        expected = " and ".join(roles)
+        raise ValueError(f"expected no more files than arrays ({expected}), got {len(paths)}")
+    return {role: _only(path) for role, path in zip(roles, paths, strict=True)}
+
+
+def _by_layer(arrays: Arrays, roles: Sequence[str]) -> dict[int | None, Arrays]:
     """The arrays by layer and role; ValueError unless each layer has all roles."""
-    expected = " and ".join(roles)
-    if len(files) > len(roles):
-        raise ValueError(f"expected no more files than arrays ({expected}), got {len(files)}")
-    given = [
-        (name or role, array)
-        for role, file in zip(roles, files, strict=False)
-        for name, array in file.items()
-    ]
-    names = [name for name, _ in given]
-    if len({*names}) < len(names):
-        raise ValueError(f"expected different names of arrays, got {', '.join(names)}")
     found: dict[int | None, Arrays] = {}
-    for name, array in given:
+    for name, array in arrays.items():
         if match := _NAME.fullmatch(name):
             found.setdefault(int(match[2]) if match[2] else None, {})[match[1]] = array
         elif "mask" in name:
@@ -148,9 +146,9 @@ def _named(files: Sequence[Arrays], roles: Sequence[str]) -> dict[int | None, Ar
     if {len(own.keys() & {*roles}) for own in found.values()} - {0} != {len(roles)}:
         arguments = ", ".join(f"{role}={role}" for role in roles)
         raise ValueError(
-            f'expected arrays {expected}, as np.savez("{"".join(roles)}.npz", {arguments}) saves them '
-            f"in one file, or so for each layer ({roles[0]}.0, {roles[0]}.1), got "
-            f"{', '.join(names[:5]) or 'none'}"
+            f'expected arrays {" and ".join(roles)}, as np.savez("{"".join(roles)}.npz", {arguments}) '
+            f"saves them in one file, or so for each layer ({roles[0]}.0, {roles[0]}.1), got "
+            f"{', '.join([*arrays][:5]) or 'none'}"
         )
     return found
 
@@ -166,11 +164,10 @@ def _only(path: Path) -> Array:
 def _layer(number: int | None, arrays: Arrays, options: Options) -> Layer:
     """The heads of a layer; ValueError where arrays, masks or documents do not fit."""
     heads = _without_mask(arrays, options)
-    documents = _documents(arrays.get("cu_seqlens"), heads)
-    within = np.zeros(heads.mask.shape[-2:], bool)
-    for place in documents:
-        within[place, place] = True
-    padding = equal_rows(heads.q) if heads.k is None else np.asarray(~heads.q.any(axis=-1))
+    if "cu_seqlens" in arrays:
+        heads = replace(heads, documents=_documents(arrays["cu_seqlens"], heads))
+    within = heads.within
+    padding = equal_rows(heads.q)
     visible = _visible(heads, padding, arrays, options)
     rounded = 0
     if options.kind == "weights":
@@ -179,15 +176,11 @@ def _layer(number: int | None, arrays: Arrays, options: Options) -> Layer:
     seen = visible & within
     if heads.k is None:
         seen = seen & ~hidden_scores(heads.q)
-    else:
-        longest = within.sum(axis=-1).max()
-        divisor = resolve_divisor(options.scaling, heads.q.shape[-1], longest)
-        heads = replace(heads, divisor=divisor)
+    heads = replace(heads, mask=np.broadcast_to(visible, heads.mask.shape))
     return Layer(
-        replace(heads, mask=np.broadcast_to(visible, heads.mask.shape), documents=documents),
-        within,
-        options,
-        number,
+        **vars(heads),
+        options=options,
+        number=number,
         shown=float(seen.mean() / within.mean()),
         padding=int((padding & (seen.sum(axis=-1) > 1)).sum()),
         rounded=rounded,
@@ -203,28 +196,28 @@ def _without_mask(arrays: Arrays, options: Options) -> Heads:
         return Heads.of(q, None, None, axes)
     k = _of_floats(arrays["k"])
     if axes is None and "cu_seqlens" in arrays and q.ndim == 3:
-        axes = _POSITION, "head"
+        axes = "position", "head"
     if axes is None:
         _check(q.shape, k.shape)
-    elif _POSITION in axes:
-        place = axes.index(_POSITION)
+    elif "position" in axes:
+        place = axes.index("position")
         q, k = (np.moveaxis(array, place, -2) for array in (q, k))
         axes = axes[:place] + axes[place + 1 :]
-    return Heads.of(q, k, None, axes)
+    return Heads.of(q, k, None, axes, options.scaling)
 
 
 def _visible(heads: Heads, padding: BoolArray, arrays: Arrays, options: Options) -> BoolArray:
     """The keys that all masks show, by name, from files and from arrays; it broadcasts."""
     n_queries, n_keys = heads.mask.shape[-2:]
-    names = [name for name in options.masks if name != _PADDING and not Path(name).suffix]
-    masks = [named_mask(name, n_queries, n_keys) for name in ("none", *names)]
-    masks += [_mask_of(array, heads) for name, array in arrays.items() if "mask" in name]
-    if _PADDING in options.masks:
-        is_token = ~padding[..., np.newaxis]
-        masks.append(is_token)
-        if heads.k is not None and n_queries == n_keys:
-            masks.append(is_token.mT)
-    return reduce(np.logical_and, masks)
+    masks = [_mask_of(array, heads) for name, array in arrays.items() if "mask" in name]
+    for name in options.mask.split(","):
+        if name == "padding":
+            is_token = ~padding[..., np.newaxis]
+            is_of_both = heads.k is not None and n_queries == n_keys
+            masks.append(is_token & is_token.mT if is_of_both else is_token)
+        elif not Path(name).suffix:
+            masks.append(named_mask(name, n_queries, n_keys))
+    return reduce(np.logical_and, masks, named_mask("none", n_queries, n_keys))
 
 
 def _of_floats(array: Array) -> Array:
@@ -258,12 +251,8 @@ def _check(q: Sequence[int], k: Sequence[int]) -> None:
         )
 
 
-def _documents(array: Array | None, heads: Heads) -> list[slice]:
-    """The places of the documents that `cu_seqlens` names, without empty ones; all are one without
-    it.
-    """
-    if array is None:
-        return [slice(None)]
+def _documents(array: Array, heads: Heads) -> list[slice]:
+    """The places of the documents that `cu_seqlens` names, without empty ones."""
     places = array.astype(np.int64).ravel().tolist()
     n_queries, n_keys = heads.mask.shape[-2:]
     is_whole = n_queries == n_keys and places[:1] + places[-1:] == [0, n_keys]
@@ -300,11 +289,12 @@ def _mask_of(saved: Array, heads: Heads) -> BoolArray:
             )
         allowed = allowed.reshape(*sizes, 1, n_keys)
     broadcast_mask(allowed, heads.mask.shape)
-    if n_queries != n_keys:
-        return allowed
-    if allowed.shape[-2] == 1:  # of keys alone: the padded positions are no queries, either
-        return np.asarray(allowed & allowed.mT)
-    if not np.diagonal(allowed, axis1=-2, axis2=-1).any():
+    is_square = n_queries == n_keys
+    if (
+        is_square and allowed.shape[-2] == 1
+    ):  # of keys alone: padded positions are no queries, either
+        allowed = allowed & allowed.mT
+    elif is_square and not np.diagonal(allowed, axis1=-2, axis2=-1).any():
         raise ValueError(
             "mask: expected True where the query may attend, got one that hides the own key of "
             "each query; save its opposite"

@@ -31,31 +31,32 @@ def table_of(layers: Sequence[Layer]) -> list[Row]:
     Raises:
         ValueError: an option does not fit the arrays, or `sdpa.diagnose` refuses them.
     """
-    return together([_diagnosed(layer) for layer in layers])
+    return [row for layer in layers for row in _diagnosed(layer)]
 
 
 def _diagnosed(layer: Layer) -> list[Row]:
-    found = diagnosis_of(layer.heads)
-    n_queries, n_keys = (int(layer.within.sum(axis=axis).max()) for axis in (0, 1))
     options = layer.options
+    found = diagnosis_of(layer)
+    n_queries, n_keys = layer.longest
     sizes = {"n_queries": n_queries, "n_keys": n_keys, "mask": options.mask}
     if options.kind == "q":
-        sizes = {"d_k": layer.heads.q.shape[-1], **sizes}
-        sizes |= {"scaling": options.scaling, "divisor": found.divisor}
+        rule = {"scaling": options.scaling, "divisor": found.divisor}
+        sizes = {"d_k": layer.q.shape[-1], **sizes, **rule}
     columns = found.columns()
     if options.kind == "weights":  # what all scores of a row have in common is lost
         del columns["largest_absolute_score"]
-    if not layer.within.all():
+    if len(layer.documents) > 1:
         columns[OUTSIDE_DOCUMENT.name] = _outside_document(layer)
     return rows_of(layer, columns, sizes | {"sequences": found.sequences})
 
 
 def _outside_document(layer: Layer) -> FloatArray:
     """The share of the weight of each head that leaves its document."""
+    outside = ~layer.within
     shares = []
-    for sequences in replace(layer.heads, documents=(slice(None),)).of_each():
+    for sequences in replace(layer, scaling=layer.divisor, documents=(slice(None),)).of_each():
         leaving = [
-            (softmax(tile.scores / tile.divisor) * ~layer.within[tile.places]).sum(axis=-1)
+            (softmax(tile.scores / tile.divisor) * outside[tile.places]).sum(axis=-1)
             for one in sequences
             for tile in one.tiles()
         ]
@@ -64,27 +65,11 @@ def _outside_document(layer: Layer) -> FloatArray:
 
 
 def rows_of(layer: Layer, columns: Columns, sizes: Row) -> list[Row]:
-    """The table of one pair of arrays, from `Estimates.columns` and sizes that its heads share."""
-    first = dict.fromkeys(layer.heads.shape)
+    """The table of one pair of arrays, from `Diagnosis.columns` and sizes that its heads share."""
+    first = dict.fromkeys(layer.shape)
     if layer.number is not None:
         if "layer" in first:
             raise ValueError("expected layers by the names of arrays or along an axis, got both")
         first = {"layer": layer.number, **first}
     heads = zip(*(column.tolist() for column in columns.values()), strict=True)
     return [{**first, **sizes, **dict(zip(columns, head, strict=True))} for head in heads]
-
-
-def together(tables: Sequence[list[Row]]) -> list[Row]:
-    """One table below the other; ValueError unless all have the same columns."""
-    rows = [row for table in tables for row in table]
-    if len({tuple(row) for row in rows}) > 1:
-        raise ValueError(
-            "expected the same axes in each pair, and either one sequence or several in all, got "
-            f"heads by {[indices(table[0]) for table in tables]}"
-        )
-    return rows
-
-
-def indices(row: Row) -> list[str]:
-    """The names that number a head, such as layer and head; none of a single head."""
-    return [name for name in ("layer", "head") if name in row]

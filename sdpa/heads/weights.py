@@ -21,16 +21,12 @@ def _check(weights: Array, visible: BoolArray) -> None:
     """ValueError unless rows are those of weights, or zeros, on the keys that a mask shows, which
     are not causal unless the mask is.
     """
-    if of_nan := np.isnan(weights).any(axis=-1).sum():
-        raise ValueError(
-            f"weights: expected numbers, got rows with NaN: {of_nan}; --mask causal,padding leaves "
-            "out those of NaN alone, and --mask causal,FILE those that a mask of tokens hides"
-        )
     if not are_weights(weights):
         sums = weights.sum(axis=-1, dtype=np.float64)
         raise ValueError(
             "weights: expected rows that are non-negative and sum to 1, as without dropout, got "
-            f"sums from {sums.min():.4g} to {sums.max():.4g}"
+            f"sums from {sums.min():.4g} to {sums.max():.4g}; --mask causal,padding leaves out rows "
+            "of NaN, and --mask causal,FILE those that a mask of tokens hides"
         )
     equal = equal_rows(weights) & weights.any(axis=-1)
     later = np.triu(visible & ~equal[..., np.newaxis], 1)
@@ -51,7 +47,8 @@ def _check(weights: Array, visible: BoolArray) -> None:
 
 def equal_rows(weights: Array) -> BoolArray:
     """True for the rows whose weights are equal to the last bit, or NaN, as in padding."""
-    return np.asarray(((weights == weights[..., :1]) | np.isnan(weights)).all(axis=-1))
+    equal: BoolArray = ((weights == weights[..., :1]) | np.isnan(weights)).all(axis=-1)
+    return equal
 
 
 def scores_of(weights: Array, visible: BoolArray, within: BoolArray) -> tuple[Array, int]:

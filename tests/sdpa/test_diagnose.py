@@ -130,31 +130,11 @@ def test_rounding_noise_is_no_variance():
             assert np.isnan(same[name].value).all()
 
 
-A, B = np.zeros((3, 4)), np.zeros((5, 4))
-HIDDEN = np.zeros((3, 5), bool)
-
-
-@pytest.mark.parametrize(
-    ("q", "k", "options", "message"),
-    [
-        (
-            np.zeros((4, 3, 4)),
-            np.zeros((3, 5, 4)),
-            {},
-            "same leading axes, or as many heads in q as",
-        ),
-        (A, B, {"axes": ["head"]}, "axes: expected a different name for each of 0 leading axes"),
-        (
-            A,
-            B,
-            {"mask": HIDDEN},
-            "query that sees two keys or more in each head, got none in 1 of 1",
-        ),
-    ],
-)
-def test_wrong_arguments_are_refused(q, k, options, message):
-    with pytest.raises(ValueError, match=message):
-        diagnose(q, k, **options)
+def test_shapes_and_axes_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="same leading axes, or as many heads in q as"):
+        diagnose(np.zeros((4, 3, 4)), np.zeros((3, 5, 4)))
+    with pytest.raises(ValueError, match="axes: expected a different name for each of 0 leading"):
+        diagnose(np.zeros((3, 4)), np.zeros((5, 4)), axes=["head"])
 
 
 SOME = np.ones((8, 8), bool)

@@ -99,12 +99,12 @@ def test_weights_that_half_precision_rounds_to_0_are_small_and_not_hidden(dtype)
     w = special.softmax(np.where([visible, within], scores, -np.inf), axis=-1)
     half = w.astype("f2")
     layer = read(half.astype(dtype), mask="causal")
-    hidden = layer.heads.q == -np.inf
+    hidden = layer.q == -np.inf
     assert (hidden[0] == ~visible).mean() > 0.99  # but keys that no query gives weight
     assert (hidden[1] == ~within).all()
     assert layer.rounded == ((half[0] == 0) & ~hidden[0]).sum() > 0.3 * n**2
     known = np.log(np.maximum(half[0], np.float64(2.0**-24)))[visible]
-    assert_allclose(layer.heads.q[0][visible & ~hidden[0]], known[~hidden[0][visible]], rtol=1e-6)
+    assert_allclose(layer.q[0][visible & ~hidden[0]], known[~hidden[0][visible]], rtol=1e-6)
 
 
 def test_rows_that_are_no_weights_are_refused_and_padding_is_left_out():
@@ -113,7 +113,7 @@ def test_rows_that_are_no_weights_are_refused_and_padding_is_left_out():
     hidden = np.tile([[1], [1], [0]], 3)
     for layer in read(some), read(with_nan, mask="padding"), read(with_nan, hidden):
         assert [head["rows"] for head in table_of([layer])] == [2]
-    for wrong, message in (2 * some, "non-negative and sum to"), (with_nan, "with NaN: 1; --mask"):
+    for wrong, message in (2 * some, "non-negative and sum to"), (with_nan, "from nan to nan; --"):
         with pytest.raises(ValueError, match=message):
             read(wrong)
 
