@@ -3,9 +3,8 @@
 import argparse
 from statistics import fmean
 
-from sdpa.command.diagnosing import add_arrays, options_of
+from sdpa.command.diagnosing import add_arrays, options_of, read_as
 from sdpa.command.output import listed, tell, wrapped
-from sdpa.command.words import read_as
 from sdpa.diagnosis import COMPARED
 from sdpa.diagnosis.head_rows import naming
 from sdpa.diagnosis.two_runs import compare_heads

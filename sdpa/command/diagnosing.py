@@ -5,20 +5,76 @@ files and options.
 """
 
 import argparse
+import math
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 from sdpa._names import not_among
-from sdpa.command import words
-from sdpa.command.output import add_options, tell, wrapped
+from sdpa.command.output import add_options, indices, listed, tell, wrapped
 from sdpa.diagnosis.head_rows import naming
-from sdpa.heads import Options, read_heads
-from sdpa.heads.table import table_of
-from sdpa.scaling import SCALED, Scaling
+from sdpa.heads import Layer, Options, read_heads
+from sdpa.heads.table import OUTSIDE_DOCUMENT, Row, table_of
+from sdpa.scaling import SCALED, Scaling, multiplies
 
 NAME = "diagnose"
 _AXES = ("batch", "layer", "head", "position")
 _MASKS = """none, causal, window-N or local-N; a FILE with a mask; padding to leave out rows of
 equal numbers; or several, as causal,FILE"""
+_MOST_NAMED = 3  # heads that a sentence names
+_FEWEST_KEYS = 16  # beside which equal weights do not come near to a sink
+_FEWEST_ROWS = 8  # of a sequence, in which one key does not get most weight by chance
+# A head that is so much sharper than Gaussian rows of its spread picks its keys: another divisor is
+# no remedy.
+_SHARPER = 0.1
+
+
+_COLUMNS = {
+    "rows": ("{rows}", "queries of all sequences that see two keys or more"),
+    "spread": ("{spread:.3g}", "standard deviation of the divided scores of a row"),
+    "largest weight": (
+        "{max_weight:.2f} ({max_weight_exact:.2f})",
+        "that of a row, mean over rows",
+    ),
+    "entropy": (
+        "{entropy_share:.2f} ({entropy_share_exact:.2f})",
+        "mean over rows, as a share of its maximum: 1 for equal weights, 0 for one key alone",
+    ),
+    "saturated": ("{saturated_rows:.0%}", "share of rows with a weight above 0.99"),
+    "gradient": (
+        "{jacobian_norm_median:.3g}",
+        "norm of the softmax's derivative, median over rows, at most 0.5: a factor of q's gradient",
+    ),
+    "top key": (
+        "{most_attended_key:.0f}",
+        "place of the key with most weight, from 0; nan if it differs between sequences",
+    ),
+    "its share": ("{most_attended_share:.0%}", "part of all weight that the top key gets"),
+    "unit divisor": ("{unit_divisor:.3g}", "divisor of these scores for a spread of 1"),
+}
+
+KEPT = "sink"  # the sentence that asks for no change
+# Sentences about heads, by name.
+_ADVICE = {
+    "saturated": (
+        "most rows have a weight above 0.99, and pass almost no gradient to q and k. Before "
+        "training, divide by more; a trained model may need such heads as they are."
+    ),
+    "flat": (
+        "the spread is below 0.2, so that weights are almost equal, and the head averages. Check "
+        "that scores are divided only once; if q is divided already, add --scaling unscaled."
+    ),
+    "wide": "the spread is above 2. Check that the scores are divided.",
+    "leak": (
+        "more than 1% of the weight leaves its document. Give the attention of the model the places "
+        "of the documents, or a mask of blocks; the numbers above are those within documents."
+    ),
+    KEPT: (
+        "the top key gets most of the weight. Keep it in every cache and window: without it, other "
+        "keys get this weight."
+    ),
+}
+NOTHING = "No advice: these numbers alone ask for no change."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,20 +91,22 @@ def run(given: argparse.Namespace) -> int:
     layers = read_heads(given.files, options_of(given))
     with naming(*given.files):
         table = table_of(layers)
-    told = words.advice(table)
+    told = advice(table)
     if told and all(layer.may_be_causal for layer in layers):
         # The model may be a decoder: then only what holds under both masks is advice.
-        also = words.advice(table_of([layer.causal() for layer in layers]))
+        also = advice(table_of([layer.causal() for layer in layers]))
         told = {name: sentence for name, sentence in told.items() if name in also}
+    heads = [{**head, "spread": math.sqrt(head["row_variance"])} for head in table]
+    heads.sort(key=lambda head: head["entropy_share"])
     parts = [
-        f"Diagnosis of {' and '.join(map(str, given.files))}: {words.read_as(layers[0])}\n"
-        f"{words.sizes(table)}",
-        words.sharpest(table),
-        "\n".join(told.values()) or words.NOTHING,
-        "\n".join(words.notes(layers, table)),
+        f"Diagnosis of {' and '.join(map(str, given.files))}: {read_as(layers[0])}\n{sizes(table)}",
+        f"{listed(heads, _COLUMNS)}\n(in brackets): exact value for rows of normal scores of this "
+        "spread; q and k with structure differ",
+        "\n".join(told.values()) or NOTHING,
+        "\n".join(notes(layers, table)),
     ]
     tell(given, "\n\n".join(filter(None, map(wrapped, parts))), table)
-    return int(bool(told.keys() - {words.KEPT}))
+    return int(bool(told.keys() - {KEPT}))
 
 
 def add_arrays(parser: argparse.ArgumentParser, number: int | str, about: str) -> None:
@@ -82,3 +140,103 @@ def options_of(given: argparse.Namespace) -> Options:
     with naming("--scaling"):
         scaling = Scaling.parse(given.scaling or SCALED).name
     return Options(given.kind, scaling, given.mask, given.cu_seqlens, given.axes)
+
+
+def read_as(layer: Layer) -> str:
+    """The shape of q, scores or weights, with the names of its axes, told or by their number."""
+    q, k = layer.q, layer.k
+    axes = *layer.axes, *(("query", "key") if k is None else ("position", "d_k"))
+    text = f"{layer.options.kind} of shape {q.shape} read as ({', '.join(axes)})"
+    other = {4: "layer,head", 5: "batch,layer,head"}.get(len(axes))
+    if other and not layer.options.axes:
+        text += f", assumed from their number; if not, add --axes {other}"
+    if k is not None and k.shape[:-2] != q.shape[:-2]:
+        place = axes.index("head")
+        text += f"; {q.shape[place]} heads of q share {k.shape[place]} of k in groups"
+    return text
+
+
+def sizes(table: Sequence[Row]) -> str:
+    """The sizes and options of a table of a diagnosis."""
+
+    def each(name: str, digits: str = "") -> str:
+        return " and ".join(sorted({f"{row[name]:{digits}}" for row in table}))
+
+    text = (
+        f"Heads {len(table)}, sequences {each('sequences')}, queries {each('n_queries')}, keys "
+        f"{each('n_keys')}, mask {each('mask')}"
+    )
+    if "divisor" not in table[0]:
+        return text
+    return (
+        f"{text}; q and k of width d_k = {each('d_k')}, scores divided by {each('divisor', '.6g')} "
+        f"({each('scaling')})"
+    )
+
+
+def notes(layers: Sequence[Layer], table: Sequence[Row]) -> list[str]:
+    """Sentences on masks, padding and documents in files, and on products q.k that the type of q
+    does not have.
+    """
+    padding = sum(layer.padding for layer in layers)
+    rounded = sum(layer.rounded for layer in layers)
+    shown = fmean(layer.shown for layer in layers)
+    leaving = [row.get(OUTSIDE_DOCUMENT.name, 0.0) for row in table]
+    divisor = min(row.get("divisor", 1.0) for row in table)
+    reached = max(row.get("divisor", 0) * row.get("largest_absolute_score", 0) for row in table)
+    sentences = {
+        multiplies(divisor): divisor < 1,
+        "Every query sees every key of its sequence: for a decoder, add --mask causal.": (
+            layers[0].may_be_causal
+        ),
+        "No standard errors: they come from several sequences, an axis named batch.": any(
+            row["sequences"] == 1 for row in table
+        ),
+        f"Rows of equal numbers, as padding has: {padding}. They count; --mask padding leaves them "
+        "out, alone or as in --mask causal,padding, and so does a file with the mask of tokens, as in "
+        "--mask causal,FILE.": padding,
+        f"Weights of 0 beside others that are hardly larger: {rounded}. They count as the smallest "
+        "number of their type, and the spread of their heads is a lower bound.": rounded,
+        f"Queries see {shown:.1%} of the keys of their sequence.": shown < 1,
+        f"|q.k| reaches {reached:.3g}, above 65504, the largest float16: a product in this type is "
+        "inf and makes the weights of its row nan, or -inf and hides its key.": (
+            reached > 65504 and layers[0].q.itemsize == 2
+        ),
+        f"Packed documents: under the mask above, {fmean(leaving):.2%} of the weight leaves its "
+        f"document, and {max(leaving):.2%} in the head where it is most.": any(leaving),
+    }
+    return [sentence for sentence, holds in sentences.items() if holds]
+
+
+def advice(table: Sequence[Row]) -> dict[str, str]:
+    """Sentences on what to check, to change or to keep, by name; none where the numbers of the
+    table do not settle it.
+    """
+    told = {}
+    for name, sentence in _ADVICE.items():
+        heads = [head for head in table if _holding(head)[name]]
+        # All heads are wide together: then the cause is rather the scale than what one learned.
+        if heads and (name != "wide" or len(heads) == len(table)):
+            names = [" ".join(f"{x} {head[x]}" for x in indices(head)) for head in heads]
+            is_short = len(names) <= _MOST_NAMED and any(names)
+            named = f" ({', '.join(names)})" if is_short else ""
+            told[name] = f"In {len(heads)} of {len(table)} heads{named}, {sentence}"
+    return told
+
+
+def _holding(head: Row) -> dict[str, bool]:
+    """True for the names of the sentences that hold of a head."""
+    variance, entropy = head["row_variance"], head["entropy_share"]
+    has_sink = head["most_attended_share"] > 0.5
+    has_sink &= head["rows"] >= _FEWEST_ROWS * head["sequences"]
+    picks_keys = entropy < head["entropy_share_exact"] - _SHARPER
+    return {
+        # Rows that saturate on one key idle on purpose.
+        "saturated": head["saturated_rows"] > 0.5 and not has_sink and not picks_keys,
+        # A single large score among many keys gives a small spread, too, but not a large entropy.
+        "flat": variance <= 0.2**2 and entropy > 0.95,
+        "wide": variance > 2.0**2,
+        # q and k do not know the mask of the model: their share is that without documents.
+        "leak": "divisor" not in head and head.get(OUTSIDE_DOCUMENT.name, 0.0) > 0.01,
+        KEPT: has_sink and head["n_keys"] >= _FEWEST_KEYS,
+    }

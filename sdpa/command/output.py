@@ -37,7 +37,9 @@ def tell(given: argparse.Namespace, text: str, table: Sequence[Row]) -> None:
     print(json.dumps(rows, indent=1, allow_nan=False) if given.json else text)
     if given.csv:
         with given.csv.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, _names(rows), lineterminator="\n")
+            # the axes and errors of layers may differ
+            names = dict.fromkeys(name for row in rows for name in row)
+            writer = csv.DictWriter(file, names, lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
 
@@ -75,11 +77,6 @@ def listed(table: Sequence[Row], columns: Mapping[str, tuple[str, str]]) -> str:
 def indices(row: Row) -> list[str]:
     """The names that number a head, such as layer and head; none of a single head."""
     return [name for name in ("layer", "head") if name in row]
-
-
-def _names(table: Sequence[Row]) -> list[str]:
-    """The columns of all rows: the axes and errors of layers may differ."""
-    return [*dict.fromkeys(name for row in table for name in row)]
 
 
 def _plain(value: Any) -> Any:

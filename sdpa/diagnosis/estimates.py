@@ -69,8 +69,7 @@ def diagnose(
     axes: Sequence[str] | None = None,
     exact: bool = True,
 ) -> Diagnosis:
-    """The effect of a scale on each head, and how far its q and k are from independent Gaussian
-    entries.
+    """The effect of a scale on each head, and how far q and k are from independent normal entries.
 
     `sdpa.diagnosis.QUANTITIES` has the meaning and the formula of every quantity. Rows of a query
     that sees fewer than two keys do not count. Memory beside the arguments: one head of one
@@ -90,8 +89,7 @@ def diagnose(
         exact: False leaves out the Gaussian values, which take most of the time of many heads.
 
     Raises:
-        ValueError: shapes, names or the mask do not fit, or an entry that counts is not finite or
-            beyond 1e70.
+        ValueError: shapes, names or the mask do not fit, or a number that counts is beyond 1e70.
 
     >>> rng = np.random.default_rng(0)
     >>> q, k = rng.standard_normal((2, 5, 3, 32, 64))  # 5 sequences, 3 heads
@@ -157,11 +155,10 @@ def estimates_of(
     shape = tuple(heads.shape.values())
     estimates = {}
     for each in quantities:
-        value, error = np.array([each.of_head(one) for one in found]), np.full(len(found), np.nan)
-        if each.of:
-            with np.errstate(divide="ignore", invalid="ignore"):  # a sequence may have no rows
-                value, *others = each.of(sums)
-                error = np.sqrt((len(others) - 1) * np.var(others, axis=0))
+        of_heads = np.array([each.of_head(one) for one in found])
+        with np.errstate(divide="ignore", invalid="ignore"):  # a sequence may have no rows
+            value, *others = each.of(sums) if each.of else (of_heads, of_heads * np.nan)
+            error = np.sqrt((len(others) - 1) * np.var(others, axis=0))
         gaussian = np.array([one.get(each.name, np.nan) for one in exact])
         estimates[each.name] = Estimate(*(x.reshape(shape) for x in (value, error, gaussian)))
     rows = rows.reshape(shape)
@@ -176,8 +173,9 @@ def gaussian_values(sequences: Sequence[HeadRows]) -> dict[str, float]:
     in a row would be no better: among few keys it varies by chance, and rows in which it is large
     are also those with a large weight.
     """
-    names = "n_visible", "independent_variance", "row_variance"
-    n, independent, variances = (values_of(sequences, name) for name in names)
+    n, independent, variances = (
+        values_of(sequences, name) for name in ("n_visible", "independent_variance", "row_variance")
+    )
     variance = (variances * n / (n - 1)).mean()
     sigma = np.sqrt(variance * independent / (independent.mean() or 1.0))
     of_rows = gaussian_rows(np.minimum(sigma, LARGEST_SIGMA), n)

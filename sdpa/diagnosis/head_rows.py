@@ -153,18 +153,24 @@ class Heads:
         errors.
         """
         q = numbers_of("scores" if k is None else "q", q)
-        k = None if k is None else numbers_of("k", k)
         names = usual_axes(q.ndim - 2) if axes is None else tuple(axes)
         if not len(names) == len(set(names)) == q.ndim - 2:
             raise ValueError(
                 f"axes: expected a different name for each of {q.ndim - 2} leading axes of q, "
                 f"got {names or 'none'}"
             )
-        n_keys = q.shape[-1]
+        shape = q.shape
         if k is not None:
-            _check_shapes(q, k, names)
-            n_keys = k.shape[-2]
-        shape = (*q.shape[:-1], n_keys)
+            k = numbers_of("k", k)
+            shared = zip(names, q.shape, k.shape, strict=False)
+            has_same = all(a % b == 0 if name == "head" else a == b for name, a, b in shared)
+            if q.ndim != k.ndim or q.shape[-1] != k.shape[-1] or not has_same:
+                raise ValueError(
+                    "expected q and k with the same d_k (last axis) and the same leading axes, or as "
+                    f"many heads in q as in k or a multiple (grouped queries), got q {q.shape} and k "
+                    f"{k.shape} with the leading axes {names}"
+                )
+            shape = (*q.shape[:-1], k.shape[-2])
         if mask is None or isinstance(mask, str):
             mask = named_mask(mask or "none", *shape[-2:])
         return cls(q, k, broadcast_mask(mask, shape), names, scaling)
@@ -311,15 +317,3 @@ def usual_axes(n_leading: int) -> tuple[str, ...]:
     ('batch', 'head')
     """
     return AXES[len(AXES) - n_leading :]
-
-
-def _check_shapes(q: Array, k: Array, axes: Sequence[str]) -> None:
-    """ValueError unless the shapes of q and k belong together."""
-    shared = zip(axes, q.shape, k.shape, strict=False)
-    has_same = all(a % b == 0 if name == "head" else a == b for name, a, b in shared)
-    if q.ndim != k.ndim or q.shape[-1] != k.shape[-1] or not has_same:
-        raise ValueError(
-            "expected q and k with the same d_k (last axis) and the same leading axes, or as many "
-            f"heads in q as in k or a multiple (grouped queries), got q {q.shape} and k {k.shape} "
-            f"with the leading axes {axes}"
-        )

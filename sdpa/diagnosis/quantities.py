@@ -16,8 +16,8 @@ alignment_effect smaller.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import mode
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,8 +27,7 @@ from sdpa.diagnosis.head_rows import Array, HeadRows
 Sums = Mapping[str, FloatArray]  # by name, (sequences, heads), or (heads,) for all sequences
 
 
-@dataclass(frozen=True)
-class Quantity:
+class Quantity(NamedTuple):
     """A number of each head, by its name in a `Diagnosis`: a function of sums, with a standard
     error, or of the sequences of a head.
     """

@@ -50,7 +50,6 @@ def compare(
     scaling: Rule = SCALED,
     mask: Mask | None = None,
     *,
-    scaling_b: Rule | None = None,
     axes: Sequence[str] | None = None,
 ) -> Diagnosis:
     """The differences in each head between the attention of two runs on the same input.
@@ -63,8 +62,8 @@ def compare(
     Args:
         a, b: a tuple or list of q and k, as in `diagnose`, or an array of scores, as in
             `diagnose_scores`, with the same batch, heads, queries and keys; `a` is the reference.
-        scaling, mask: as in `diagnose`. A scaling does not apply to scores.
-        scaling_b: that of b, if it differs.
+        scaling, mask: as in `diagnose`. A scaling does not apply to scores; of two runs with different
+            ones, pass scores, or multiply q.
         axes: as in `diagnose`.
 
     Raises:
@@ -78,8 +77,7 @@ def compare(
     >>> found["divergence"].value.round(3), found["same_largest_key"].value.round(2)
     (array([0.039, 0.038, 0.038]), array([0.69, 0.7 , 0.71]))
     """
-    of_a = _heads("a", a, scaling, mask, axes)
-    of_b = _heads("b", b, scaling if scaling_b is None else scaling_b, mask, axes)
+    of_a, of_b = (_heads(name, run, scaling, mask, axes) for name, run in (("a", a), ("b", b)))
     return compare_heads(of_a, of_b)
 
 

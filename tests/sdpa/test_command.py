@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 
 from experiments.publication.pages.diagnosis import DIAGNOSIS_COLUMNS
 from sdpa import Scaling, compare, diagnose
-from sdpa.command.words import advice
+from sdpa.command.diagnosing import advice
 from sdpa.heads import Options, read_heads
 from sdpa.heads.table import table_of
 from sdpa.theory import attention_expectations, divisor_for
