@@ -50,7 +50,9 @@ def run(given: argparse.Namespace) -> int:
         f"{heading} {fmean(row[each.name] for row in table):.4g}"
         for heading, each in zip(_COLUMNS, COMPARED, strict=True)
     ]
-    text = f"Mean over {len(table)} heads: {', '.join(means)}. Heads that differ most:"
-    text = wrapped(f"A has {read_as(of_a[0])}.\n{text}")
+    text = wrapped(
+        f"A has {read_as(of_a[0])}.\n"
+        f"Mean over {len(table)} heads: {', '.join(means)}. Heads that differ most:"
+    )
     tell(given, f"{text}\n\n{listed(table, _COLUMNS)}", table)
     return 0

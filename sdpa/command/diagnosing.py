@@ -74,7 +74,6 @@ _ADVICE = {
         "keys get this weight."
     ),
 }
-NOTHING = "No advice: these numbers alone ask for no change."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,7 +101,7 @@ def run(given: argparse.Namespace) -> int:
         f"Diagnosis of {' and '.join(map(str, given.files))}: {read_as(layers[0])}\n{sizes(table)}",
         f"{listed(heads, _COLUMNS)}\n(in brackets): exact value for rows of normal scores of this "
         "spread; q and k with structure differ",
-        "\n".join(told.values()) or NOTHING,
+        "\n".join(told.values()) or "No advice: these numbers alone ask for no change.",
         "\n".join(notes(layers, table)),
     ]
     tell(given, "\n\n".join(filter(None, map(wrapped, parts))), table)
@@ -126,7 +125,7 @@ def add_arrays(parser: argparse.ArgumentParser, number: int | str, about: str) -
 
 
 def _axes(text: str) -> tuple[str, ...]:
-    names = tuple(text.replace(" ", "").split(","))
+    names = tuple(text.split(","))
     for name in names:
         if name not in _AXES:
             raise argparse.ArgumentTypeError(not_among(name, _AXES))

@@ -77,8 +77,8 @@ def compare(
     >>> found["divergence"].value.round(3), found["same_largest_key"].value.round(2)
     (array([0.039, 0.038, 0.038]), array([0.69, 0.7 , 0.71]))
     """
-    of_a, of_b = (_heads(name, run, scaling, mask, axes) for name, run in (("a", a), ("b", b)))
-    return compare_heads(of_a, of_b)
+    heads = [_heads(name, run, scaling, mask, axes) for name, run in {"a": a, "b": b}.items()]
+    return compare_heads(*heads)
 
 
 def _heads(

@@ -14,14 +14,10 @@ from sdpa.diagnosis.head_rows import Array
 _BFLOAT16 = "V2"  # as NumPy stores a type that it does not know
 _TYPES = {f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "FIU" for size in (1, 2, 4, 8)}
 _TYPES |= {"BF16": _BFLOAT16, "BOOL": "?"}
-_FROM_PYTORCH = """; to convert a dictionary of tensors q.0, k.0, ... (of two files: tensors = {"q": ..., "k": ...}):
+_RECIPES = """; to convert numbers between commas: np.save("q.npy", np.loadtxt(FILE, delimiter=",")); to convert
+a dictionary of tensors q.0, k.0, ... (of two files: tensors = {"q": ..., "k": ...}):
 tensors = torch.load(FILE, map_location="cpu", weights_only=True)
 np.savez("qk.npz", **{name: tensor.detach().float().numpy() for name, tensor in tensors.items()})"""
-_RECIPES = {
-    ".csv": '; to convert numbers: np.save("q.npy", np.loadtxt(FILE, delimiter=","))',
-    ".pt": _FROM_PYTORCH,
-    ".pth": _FROM_PYTORCH,
-}
 
 
 def arrays_in(path: Path, name: str = "") -> dict[str, Array]:
@@ -34,10 +30,9 @@ def arrays_in(path: Path, name: str = "") -> dict[str, Array]:
     """
     suffix = path.suffix.lower()
     if suffix not in (".npy", ".npz", ".safetensors"):
-        recipe = _RECIPES.get(suffix, "").replace("FILE", repr(str(path)))
         raise ValueError(
             f"{path}: expected a name that ends in .npy, .npz or .safetensors, got "
-            f"{path.name!r}{recipe}"
+            f"{path.name!r}{_RECIPES}"
         )
     try:
         if suffix == ".safetensors":

@@ -212,9 +212,10 @@ def _visible(heads: Heads, padding: BoolArray, arrays: Arrays, options: Options)
     masks = [_mask_of(array, heads) for name, array in arrays.items() if "mask" in name]
     for name in options.mask.split(","):
         if name == "padding":
-            is_token = ~padding[..., np.newaxis]
-            is_of_both = heads.k is not None and n_queries == n_keys
-            masks.append(is_token & is_token.mT if is_of_both else is_token)
+            is_token = ~padding[..., None]
+            masks.append(is_token)
+            if heads.k is not None and n_queries == n_keys:
+                masks.append(is_token.mT)
         elif not Path(name).suffix:
             masks.append(named_mask(name, n_queries, n_keys))
     return reduce(np.logical_and, masks, named_mask("none", n_queries, n_keys))
@@ -255,8 +256,8 @@ def _documents(array: Array, heads: Heads) -> list[slice]:
     """The places of the documents that `cu_seqlens` names, without empty ones."""
     places = array.astype(np.int64).ravel().tolist()
     n_queries, n_keys = heads.mask.shape[-2:]
-    is_whole = n_queries == n_keys and places[:1] + places[-1:] == [0, n_keys]
-    if not is_whole or places != sorted(places):
+    ends = places[:1] + places[-1:]
+    if n_queries != n_keys or ends != [0, n_keys] or places != sorted(places):
         raise ValueError(
             f"cu_seqlens: expected numbers from 0 up to the {n_keys} tokens, got "
             f"{reprlib.repr(places)}; for q of (head, position, d_k), add --axes head,position"

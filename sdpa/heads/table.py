@@ -40,8 +40,12 @@ def _diagnosed(layer: Layer) -> list[Row]:
     n_queries, n_keys = layer.longest
     sizes = {"n_queries": n_queries, "n_keys": n_keys, "mask": options.mask}
     if options.kind == "q":
-        rule = {"scaling": options.scaling, "divisor": found.divisor}
-        sizes = {"d_k": layer.q.shape[-1], **sizes, **rule}
+        sizes = {
+            "d_k": layer.q.shape[-1],
+            **sizes,
+            "scaling": options.scaling,
+            "divisor": found.divisor,
+        }
     columns = found.columns()
     if options.kind == "weights":  # what all scores of a row have in common is lost
         del columns["largest_absolute_score"]

@@ -29,7 +29,7 @@ def _check(weights: Array, visible: BoolArray) -> None:
             "of NaN, and --mask causal,FILE those that a mask of tokens hides"
         )
     equal = equal_rows(weights) & weights.any(axis=-1)
-    later = np.triu(visible & ~equal[..., np.newaxis], 1)
+    later = np.triu(visible & ~equal[..., None], 1)
     if weights.shape[-1] == weights.shape[-2] and later.any() and not weights[later].any():
         raise ValueError(
             "weights: causal? All above the diagonal are 0; add --mask causal, and beside "
