@@ -101,10 +101,10 @@ def test_bad_usage_exits_2_and_writes_nothing(words, message):
 
 
 def test_what_is_known_may_differ_between_layers():
-    """Equal scores have no variance ratio."""
-    np.savez("qk.npz", **{"q.0": Q, "k.0": 0 * K, "q.1": Q, "k.1": K})
+    """A single sequence has no errors."""
+    np.savez("qk.npz", **{"q.0": Q, "k.0": K, "q.1": [Q, K], "k.1": [K, Q]})
     sdpa("diagnose", "qk.npz", "--csv", "t.csv")
-    known = pd.read_csv("t.csv")["variance_ratio"].notna()
+    known = pd.read_csv("t.csv")["entropy_se"].notna()
     assert known.tolist() == [False] * 3 + [True] * 3
 
 
