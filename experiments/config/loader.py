@@ -5,17 +5,18 @@ column.
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from experiments.config.errors import UsageError
 from experiments.config.messages import note
-from experiments.config.models import Value, config_model, given_keys, kind_of
+from experiments.config.models import Value, config_model
 from experiments.config.paths import SHIPPED_CONFIGS
 from experiments.config.rules import block_problems, impossible
-from experiments.config.sweep import Sweep
+from experiments.config.sweep import Sweep, Values
 from experiments.config.yaml_text import Document, Fault
 from experiments.kinds.figures import default_figures
 from experiments.measuring.columns import cell_fields
+from experiments.measuring.experiment import load_experiment
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def load_config(path: Path) -> Config:
     is_shipped = path.resolve() in SHIPPED_CONFIGS
     sweeps = []
     for name, block in checked.sweeps.items():
-        experiment = kind_of(block)
+        experiment = load_experiment(block.experiment)
         given = dict(block)
         sweep = Sweep(
             name,
@@ -67,7 +68,7 @@ def load_config(path: Path) -> Config:
             figures=given.get("figures") or default_figures(experiment.name),
             seed=checked.seed,
             precision=given.get("precision"),
-            variants=tuple(dict(given_keys(variant)) for variant in block.variants),
+            variants=tuple(map(_given, block.variants)),
             is_shipped=is_shipped,
         )
         if problem := impossible(sweep):
@@ -79,6 +80,11 @@ def load_config(path: Path) -> Config:
     if document.faults:
         raise _error(path, document.faults)
     return Config(tuple(sweeps), text)
+
+
+def _given(variant: BaseModel) -> Values:
+    """The keys that a variant names, with their values, in the order of the cell."""
+    return {key: values for key, values in variant if key in variant.model_fields_set}
 
 
 def _error(path: Path, faults: list[Fault]) -> ConfigError:

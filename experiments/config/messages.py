@@ -2,11 +2,15 @@
 
 import re
 
+from pydantic import TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from experiments.config.models import config_names, kinds_of, sweep_model
+from experiments.config.models import sweep_model
 from experiments.config.yaml_text import Document
+from experiments.kinds import experiment_names
 from experiments.measuring.columns import axis_names
+from experiments.measuring.experiment import load_experiment
 from sdpa._names import did_you_mean, nearest
 
 # Patterns in pydantic's messages, and what we say instead.
@@ -26,12 +30,11 @@ _OTHER_WORDS = {
     "causal": "mask: causal",
     "context_length": "n_keys",
     "dim": "d_k",
-    "d_k": "d_model and n_heads: d_k = d_model / n_heads",
+    "d_k": "d_model and n_heads (d_k = d_model / n_heads)",
     "divisor": "scaling",
     "head_dim": "d_k",
     "head_size": "d_k",
     "is_causal": "mask: causal",
-    "mechanisms": "saturation",
     "num_heads": "n_heads",
     "qk_norm": "normalize: rms",
     "rope": "position: rope",
@@ -58,7 +61,7 @@ def note(document: Document, error: ErrorDetails) -> None:
     elif kind == "missing":
         document.fault(path, "missing key")
     elif kind == "union_tag_not_found":
-        document.fault((*path, "experiment"), f"missing key; {_one_of(config_names())}")
+        document.fault((*path, "experiment"), f"missing key; {_one_of(experiment_names())}")
     else:
         if kind == "union_tag_invalid":
             path = (*path, "experiment")
@@ -75,18 +78,19 @@ def _expected(error: ErrorDetails) -> str:
     kind = error["type"]
     if kind == "union_tag_invalid":
         given = error["ctx"]["tag"]
-        return _one_of(config_names(), _OTHER_WORDS.get(given, given))
+        return _one_of(experiment_names(), _OTHER_WORDS.get(given, given))
     if kind == "literal_error":
         names = re.findall("'(.*?)'", error["ctx"]["expected"])
-        return _one_of(names, error["input"])
+        key, given = str(error["loc"][-2]), error["input"]
+        return _one_of(names, given, _elsewhere(f"{key}: {given}", _takers(key, given)))
     message = error["msg"]
     for theirs, ours in _OUR_WORDS.items():
         message = re.sub(theirs, ours, message)
     return message
 
 
-def _one_of(names: list[str], given: object = "") -> str:
-    return f"expected one of {', '.join(names)}{did_you_mean(nearest(given, names))}"
+def _one_of(names: list[str], given: object = "", other: str = "") -> str:
+    return f"expected one of {', '.join(names)}{did_you_mean(other or nearest(given, names))}"
 
 
 def _known_keys(key: str, experiment: str, *, in_variant: bool) -> str:
@@ -96,7 +100,7 @@ def _known_keys(key: str, experiment: str, *, in_variant: bool) -> str:
         known = list(sweep_model(experiment).model_fields)
         other = _other_word(key.lower(), experiment)
     if in_variant:
-        known = axis_names(kinds_of(experiment)[-1].cell)
+        known = axis_names(load_experiment(experiment).cell)
     meant = other or nearest(key[:80], known)
     return did_you_mean(meant) if meant else f", {_one_of(known)}"
 
@@ -105,11 +109,35 @@ def _other_word(word: str, experiment: str) -> str:
     """Our key for a foreign name, or one of other experiments; empty without any.
 
     >>> _other_word("seq_len", "saturation"), _other_word("softcap", "rows")
-    ('n_keys', 'softcap in experiment: language or saturation')
+    ('n_keys', 'softcap in experiment: language or mechanisms')
     """
     meant = _OTHER_WORDS.get(word, word)
-    key = re.split(r"\W", meant)[0]
-    owners = [name for name in config_names() if key in sweep_model(name).model_fields]
-    if experiment in owners:
+    key, value = re.split(r"\W", meant)[0], meant.partition(": ")[2]
+    takers = _takers(key, value)
+    if experiment in takers:
         return "" if meant == word else meant
-    return f"{meant} in experiment: {' or '.join(owners)}" if owners else ""
+    return _elsewhere(meant, takers)
+
+
+def _elsewhere(meant: str, experiments: list[str]) -> str:
+    """What other experiments take, with their names; empty without any."""
+    return f"{meant} in experiment: {' or '.join(experiments)}" if experiments else ""
+
+
+def _takers(key: str, value: object = "") -> list[str]:
+    """The experiments with a key; those that take a value of it, if one is given.
+
+    >>> _takers("sink"), _takers("mask", "window-4"), _takers("normalize", "l2")
+    (['mechanisms'], ['mechanisms'], ['mechanisms', 'rows', 'saturation'])
+    """
+    fields = {name: sweep_model(name).model_fields.get(key) for name in experiment_names()}
+    return [name for name, field in fields.items() if field and (not value or _takes(field, value))]
+
+
+def _takes(field: FieldInfo, value: object) -> bool:
+    """True if a value is one of those that a key takes."""
+    try:
+        TypeAdapter(field.rebuild_annotation()).validate_python([value])
+    except ValidationError:
+        return False
+    return True

@@ -1,8 +1,7 @@
-"""The pydantic models of a config, and the kind of measurement that a sweep asks for.
+"""The pydantic models of a config.
 
 The keys of a sweep are the fields of its experiment's cell, with their types and limits, so that
-this module knows no experiment by name. A name may stand for two kinds: a sweep of `saturation` with
-a key or value that only `mechanisms` has is measured by `mechanisms`, which extends it.
+this module knows no experiment by name.
 """
 
 from functools import cache, partial
@@ -34,49 +33,10 @@ Value: TypeAlias = Any  # of a key, or a type with its annotations, as pydantic 
 Fields = dict[str, Value]  # a type and a Field for each name, as pydantic's create_model takes them
 
 
-def config_names() -> list[str]:
-    """Names of the experiments in a config."""
-    return [name for name in experiment_names() if not load_experiment(name).extends]
-
-
-def kinds_of(name: str) -> list[AnyExperiment]:
-    """The kinds of measurement behind the name of an experiment; the last has the most keys.
-
-    >>> [kind.name for kind in kinds_of("saturation")]
-    ['saturation', 'mechanisms']
-    """
-    known = map(load_experiment, experiment_names())
-    return [load_experiment(name), *(one for one in known if one.extends == name)]
-
-
-def kind_of(block: Value) -> AnyExperiment:
-    """The first kind of measurement that takes every key and value that a block names."""
-    kinds = kinds_of(block.experiment)
-    keys = cell_fields(kinds[-1].cell).keys()
-    parts = (block, *block.variants)
-    given = [each for part in parts for each in given_keys(part) if each[0] in keys]
-    return next(kind for kind in kinds if all(_takes(kind, *each) for each in given))
-
-
-def given_keys(part: BaseModel) -> list[tuple[str, Value]]:
-    """The keys that a block or a variant names, with their values."""
-    return [(key, values) for key, values in part if key in part.model_fields_set]
-
-
-def _takes(kind: AnyExperiment, key: str, values: tuple[Value, ...]) -> bool:
-    """True if its cells have the key and, where that is one of a few words, each of the values."""
-    fields = cell_fields(kind.cell)
-    if key not in fields:
-        return False
-    bare = next(iter(get_args(fields[key])), None)
-    words = [word for word in get_args(bare) if isinstance(word, str)]
-    return not words or set(words).issuperset(values)
-
-
 @cache
 def config_model() -> type[BaseModel]:
     """The model of a whole config."""
-    blocks: Value = Union[tuple(map(sweep_model, config_names()))]  # noqa: UP007
+    blocks: Value = Union[tuple(map(sweep_model, experiment_names()))]  # noqa: UP007
     block: Value = Annotated[blocks, Field(discriminator="experiment")]
     fields: Fields = {
         "seed": (int, Field(ge=0, le=2**128 - 1)),
@@ -88,8 +48,7 @@ def config_model() -> type[BaseModel]:
 @cache
 def sweep_model(name: str) -> type[BaseModel]:
     """The model of an experiment's sweeps: the fields of its cell as lists, trials, figures."""
-    every_kind = kinds_of(name)
-    experiment = every_kind[-1]
+    experiment = load_experiment(name)
     kinds = cell_fields(experiment.cell)
     lists = {key: _values_of(kind) for key, kind in kinds.items()}
     usual = defaults(experiment.cell)
@@ -100,7 +59,7 @@ def sweep_model(name: str) -> type[BaseModel]:
     variant: Value = create_model(f"{name}_variant", __config__=_STRICT, **axes)
     fields["variants"] = (list[variant], Field((), min_length=1))
     _add_trials(fields, experiment)
-    if names := tuple(figure for kind in every_kind for figure in figures_of(kind.name)):
+    if names := figures_of(name):
         fields["figures"] = (_values_of(Literal[names]), ())
     return create_model(name, __config__=_STRICT, **fields)
 

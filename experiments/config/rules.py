@@ -5,12 +5,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from experiments.config.models import NAME, Value, config_names, kinds_of, sweep_model
+from experiments.config.models import NAME, Value, sweep_model
 from experiments.config.sweep import Sweep
 from experiments.config.yaml_text import KeyPath
-from experiments.kinds.figures import figures_of
+from experiments.kinds import experiment_names
 from experiments.measuring.columns import cell_fields, describe
-from experiments.measuring.experiment import ScaledCell
+from experiments.measuring.experiment import ScaledCell, load_experiment
 
 _MAX_CELLS = 100_000
 _MAX_ROWS = 200_000
@@ -29,16 +29,15 @@ def block_problems(blocks: Value) -> Iterator[KeyProblem]:
             yield (name,), f"{got}, {_EXPECTED}"
         if lowered[name.lower()] > 1:
             yield (name,), f"{got}, expected names that differ by more than case"
-        if isinstance(block, dict):
+        if isinstance(block, dict) and block.get("experiment") in experiment_names():
             for key, message in (*_trials_problems(block), *_mask_problems(block)):
                 yield (name, key), message
 
 
 def _trials_problems(block: dict[str, Value]) -> Iterator[tuple[str, str]]:
-    experiment = block.get("experiment")
-    if experiment not in config_names() or not kinds_of(experiment)[0].has_precision:
+    if not load_experiment(block["experiment"]).has_precision:
         return
-    is_known = block.keys() <= sweep_model(experiment).model_fields.keys()
+    is_known = block.keys() <= sweep_model(block["experiment"]).model_fields.keys()
     if is_known and "trials" not in block and "precision" not in block:
         yield "trials", "missing key; expected trials or precision"
     if "trials" in block and "precision" in block:
@@ -49,12 +48,10 @@ def _trials_problems(block: dict[str, Value]) -> Iterator[tuple[str, str]]:
 
 def _mask_problems(block: dict[str, Value]) -> Iterator[tuple[str, str]]:
     """A mask whose rows nobody chose: the default of n_queries would leave out all short rows."""
-    experiment = block.get("experiment")
-    if experiment not in config_names() or "n_queries" in block:
-        return
     masks = block.get("mask", [])
     has_mask = {*map(str, masks if isinstance(masks, list) else [masks])} - {"none"}
-    if has_mask and {"mask", "n_queries"} <= {*cell_fields(kinds_of(experiment)[0].cell)}:
+    keys = cell_fields(load_experiment(block["experiment"]).cell)
+    if has_mask and "n_queries" not in block and {"mask", "n_queries"} <= {*keys}:
         yield (
             "mask",
             "got a mask without n_queries, expected both: the queries are the last n_queries of "
@@ -67,11 +64,6 @@ def impossible(sweep: Sweep) -> KeyProblem | None:
 
     A sweep with a precision counts with its `max_trials`.
     """
-    fitting = figures_of(sweep.experiment.name)
-    for figure in sweep.figures:
-        if figure not in fitting:
-            got = f"got {figure}, which does not show rows with these keys"
-            return ("figures",), f"{got}, expected one of {', '.join(fitting)}"
     points = sum(math.prod(map(len, grid.values())) for grid in sweep.grids())
     if points > _MAX_CELLS:
         return (), f"got a grid of {points} cells and scalings, expected at most {_MAX_CELLS}"

@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 DIGITS = "%.10g"
 IDENTITY = (
     Column("sweep", "str", "name of the sweep"),
-    Column(
-        "experiment",
-        "str",
-        "experiment of the sweep; `mechanisms` for one of `saturation` with row maps",
-    ),
+    Column("experiment", "str", "experiment of the sweep"),
     Column("seed", "int", "root seed of the config"),
 )
 MOST_COLUMNS = 40  # of a summary

@@ -31,7 +31,7 @@ sweeps:
   distribution: {{experiment: distribution, d_k: [1, 16], trials: 3000}}
   initialisation: {{experiment: initialisation, d_model: [16, 64], n_heads: 4, n_keys: 8, n_queries: 5,
     scheme: [gpt2, xavier], {_RULES}, trials: 60}}
-  mechanisms: {{experiment: saturation, d_k: 4, n_keys: 4, n_queries: 4, mask: window-2, scaling: unscaled, trials: 20}}
+  mechanisms: {{experiment: mechanisms, d_k: 4, n_keys: 4, n_queries: 4, mask: window-2, scaling: unscaled, trials: 20}}
   language: {{experiment: language, d_k: [4, 64], n_keys: 5, learning_rate: [0.01, 0.1], {_RULES},
     initial: unit, layers: 1, width: 8, steps: 25, trials: 2}}
   map: {{experiment: saturation, d_k: [2, 8, 24, 64], n_keys: [8, 20], {_RULES},

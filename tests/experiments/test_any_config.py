@@ -17,7 +17,6 @@ from matplotlib.text import Text
 from experiments.commands.check import check
 from experiments.commands.measure import measure
 from experiments.config.loader import load_config
-from experiments.config.models import config_names, kinds_of
 from experiments.figures.captions import plain_caption
 from experiments.figures.rendering import draw
 from experiments.figures.shown import Shown, shown
@@ -28,7 +27,6 @@ from experiments.kinds.figures import FIGURES, default_figures
 from experiments.kinds.language import cell as language
 from experiments.kinds.network import tables as network
 from experiments.measuring.columns import names
-from experiments.measuring.experiment import load_experiment
 from experiments.publication.pages.index import make_page
 from experiments.running import workers
 from experiments.running.workers import LocalWorkers
@@ -137,9 +135,8 @@ def covering(choices: dict[str, list], fifth: tuple[int, ...]) -> list[dict[str,
 
 def grids(name: str) -> list[dict[str, object]]:
     """The sweeps of an experiment."""
-    asked = next(each for each in config_names() if load_experiment(name) in kinds_of(each))
     trials = {"language": 2, "rows": 1, "network": 2}.get(name, 20)
-    common = {"experiment": asked, "trials": trials}
+    common = {"experiment": name, "trials": trials}
     points = covering(CHOICES[name], FIFTH.get(name, (2, 3)))
     further = [point.pop(FURTHER, {}) for point in points]
     return [common | point | others for point, others in zip(points, further, strict=True)]

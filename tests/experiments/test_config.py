@@ -41,19 +41,6 @@ def faults(load, text):
     return [re.sub(r"^.*?config\.yaml:", "", line) for line in lines]
 
 
-@pytest.mark.parametrize(
-    ("written", "kind"),
-    [
-        ("mask: causal", "saturation"),
-        ("variants: [{}, {mask: window-4}]", "mechanisms"),
-        ("sink: none", "mechanisms"),
-    ],
-)
-def test_a_key_of_row_maps_decides_the_kind_of_measurement(load, written, kind):
-    (sweep,) = load(f"{GOOD}    n_queries: 4\n    {written}\n").sweeps
-    assert sweep.experiment.name == kind
-
-
 def test_numbers_have_short_forms(load):
     text = GOOD.replace("[4, 8]", "[4..16*2, 100, 2^5, 40..60+10, 24/2, +7]")
     text = text.replace("n_keys: 16", "n_keys: 4.0")
@@ -94,8 +81,23 @@ PLANTED = [
     ),
     (
         "trials",
-        "softcap: 1\n    figures: [length]\n    trials",
-        "9:1[0-9]: .*got length, which does not show rows with these keys, expected one of mechanisms$",
+        "variants: [{}, {sink: 0}]\n    trials",
+        "8:21: .*sink: got an unknown key; did you mean sink in experiment: mechanisms.$",
+    ),
+    (
+        "trials",
+        "mask: [none, window-4]\n    n_queries: 4\n    trials",
+        r"8:18: .*mask\[1\]: got window-4, expected one of none, causal; did you mean mask: window-4 in exp",
+    ),
+    (
+        "trials",
+        "sliding_window: 4\n    trials",
+        "8:5: .*did you mean mask: window-512 in experiment: mechanisms.$",
+    ),
+    (
+        "saturation",
+        "mechanisms\n    figures: length",
+        "5:14: .*got length, expected one of mechanisms; did you mean figures: length in experiment: satu",
     ),
     ("trials", "variants: [{scaling: 8}]\n    trials", "8:17: .*got an unknown key, [^;]*$"),
     ("[4, 8]", "[]", "5:10: .*d_k: got an empty list, expected at least one value$"),

@@ -46,7 +46,8 @@ SWEEPS = {
     ),
     "rules": (f"{LONG}, correlation: [0, -0.25, 0.5], {BOTH}", 12, "correlation = -0.25"),
     "mechanisms": (
-        f"{WIDTHS}, n_keys: 8, variants: [{{}}, {{softcap: 50}}, {{sink: [0, 2]}}], scaling: {FIVE}",
+        "experiment: mechanisms, n_queries: 4, d_k: [4, 16, 64, 256], n_keys: 8, "
+        f"variants: [{{}}, {{softcap: 50}}, {{sink: [0, 2]}}], scaling: {FIVE}",
         64,
         "d_k^2/3",
     ),
@@ -328,7 +329,7 @@ def test_each_line_has_the_colour_and_the_rows_of_its_label(name, drawn):
 
 def test_words_name_a_lone_mechanism_and_what_changes_along_x(drawn, monkeypatch):
     pairs = "d_k: 4, n_keys: 8, variants: [{}, {d_k: 16, n_keys: 32}]"
-    sweep = f"experiment: saturation, softcap: 20, n_queries: 4, {pairs}, {BOTH}"
+    sweep = f"experiment: mechanisms, softcap: 20, n_queries: 4, {pairs}, {BOTH}"
     monkeypatch.setitem(SWEEPS, "mechanisms", (sweep, 4, ""))
     _, drawing = drawn("mechanisms")
     assert [text.get_text() for text in drawing.legends[0].texts] == ["soft cap 20"]

@@ -1,11 +1,10 @@
 """Attention rows with what models do to scores: soft caps, sinks, windows, local masks, and other
 normalizers.
 
-In a config they are sweeps of `saturation` that name one of these (`Experiment.extends`).
-Draws are those of `experiments.measuring.sampling.SampledCell`. Between the divisor and the
-weights stands a row map (`sdpa.row_maps`), to whose weights w and Jacobian J, of w to the scaled
-scores before the cap, all metrics but `score_variance` belong. For the plain softmax they are those
-of saturation.
+A cell has all axes of `saturation` and these; draws are those of
+`experiments.measuring.sampling.SampledCell`. Between the divisor and the weights stands a row map
+(`sdpa.row_maps`), to whose weights w and Jacobian J, of w to the scaled scores before the cap, all
+metrics but `score_variance` belong. For the plain softmax they are those of saturation.
 """
 
 import math
@@ -209,4 +208,4 @@ class MappedKernel(Kernel[Cell]):
 
 
 KERNEL = MappedKernel(MECHANISM_METRICS)
-EXPERIMENT = replace(KERNEL.experiment("mechanisms", Cell), extends="saturation")
+EXPERIMENT = KERNEL.experiment("mechanisms", Cell)
