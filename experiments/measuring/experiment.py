@@ -191,8 +191,6 @@ class Experiment(Generic[C, M]):
     # The columns, without the axes, of the tables beside the main one; only analysis reads them.
     side_tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     min_trials: int = 1
-    # The experiment whose sweeps this one measures if they name a key or value that it alone takes.
-    extends: str = ""
 
     def __reduce__(self) -> "tuple[Callable[[str], AnyExperiment], tuple[str]]":
         return load_experiment, (self.name,)
