@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from experiments.config.models import NAME, Value, sweep_model
+from experiments.config.paths import EXAMPLE_FOLDER, MODELS
 from experiments.config.sweep import Sweep
 from experiments.config.yaml_text import KeyPath
 from experiments.kinds import experiment_names
@@ -16,7 +17,11 @@ _MAX_CELLS = 100_000
 _MAX_ROWS = 200_000
 _MAX_CHUNKS = 500_000  # days of work, and one record per chunk
 _MAX_GIB = 4  # of memory of a worker
-_EXPECTED = "expected a letter, then letters, digits and underscores, 64 at most (columns is taken)"
+_TAKEN = "columns", EXAMPLE_FOLDER, MODELS  # of the folder, by other tables and pictures
+_EXPECTED = (
+    "expected a letter, then letters, digits and underscores, 64 at most, and none of "
+    f"{', '.join(_TAKEN)}"
+)
 KeyProblem = tuple[KeyPath, str]  # the path of a key, and the message
 
 
@@ -25,7 +30,7 @@ def block_problems(blocks: Value) -> Iterator[KeyProblem]:
     lowered = Counter(map(str.lower, blocks))
     for name, block in blocks.items():
         got = f"got the sweep name {name!r}"
-        if not re.fullmatch(NAME, name) or name.lower() == "columns":
+        if not re.fullmatch(NAME, name) or name.lower() in _TAKEN:
             yield (name,), f"{got}, {_EXPECTED}"
         if lowered[name.lower()] > 1:
             yield (name,), f"{got}, expected names that differ by more than case"
@@ -48,15 +53,21 @@ def _trials_problems(block: dict[str, Value]) -> Iterator[tuple[str, str]]:
 
 def _mask_problems(block: dict[str, Value]) -> Iterator[tuple[str, str]]:
     """A mask whose rows nobody chose: the default of n_queries would leave out all short rows."""
-    masks = block.get("mask", [])
-    has_mask = {*map(str, masks if isinstance(masks, list) else [masks])} - {"none"}
     keys = cell_fields(load_experiment(block["experiment"]).cell)
-    if has_mask and "n_queries" not in block and {"mask", "n_queries"} <= {*keys}:
-        yield (
-            "mask",
-            "got a mask without n_queries, expected both: the queries are the last n_queries of "
-            "n_keys positions, so n_queries = n_keys has rows of every length",
-        )
+    if "n_queries" in block or not {"mask", "n_queries"} <= {*keys}:
+        return
+    parts = [part for part in _listed(block.get("variants")) if isinstance(part, dict)]
+    for key, part in [("mask", block), *(("variants", part) for part in parts)]:
+        if "n_queries" not in part and {*map(str, _listed(part.get("mask", [])))} - {"none"}:
+            yield (
+                key,
+                "got a mask without n_queries, expected both: the queries are the last n_queries "
+                "of n_keys positions, so n_queries = n_keys has rows of every length",
+            )
+
+
+def _listed(value: Value) -> list[Value]:
+    return value if isinstance(value, list) else [value]
 
 
 def impossible(sweep: Sweep) -> KeyProblem | None:
