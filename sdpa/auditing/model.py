@@ -1,7 +1,7 @@
 """An attention in double precision, whose scores are a sum of declared features of its inputs."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,13 +21,12 @@ class Attention:
         multiplier: the expected one of q·k.
         cap: the expected soft cap; 0 for none.
         slopes: the expected ones of ALiBi, which broadcast with heads; 1 for none.
-        coefficients: numbers of `FEATURES` in scores, which broadcast with heads.
+        coefficients: numbers of products and biases in scores, which broadcast with heads.
         sink: logit of a key without a value, which broadcasts with heads; -inf for none.
         hidden: True for keys that the mask should hide, (batch, heads, n_queries, n_keys).
         seen: True for keys that have a weight.
         total: the sum of weights, and of the share of the sink.
-        blank: weights of queries that see no key.
-        borders: the few keys at which ln(weight) less the expected score jumps, in any row.
+        blocks: the few keys at which ln(weight) less the expected score jumps, in any row, in words.
         empty: the output of queries that should see no key, in a word; empty for none.
     """
 
@@ -43,9 +42,13 @@ class Attention:
     hidden: Array
     seen: Array
     total: float = 1.0
-    blank: Array | float = 0.0
-    borders: tuple[int, ...] = ()
+    blocks: str = ""
     empty: str = ""
+
+    @property
+    def is_told(self) -> Array:
+        """True for queries that should see a key, and see one: others say nothing."""
+        return np.asarray(self.seen.any(axis=-1) & ~self.hidden.all(axis=-1))
 
     @property
     def distance(self) -> Array:
@@ -54,9 +57,31 @@ class Attention:
         return np.arange(n_keys) - np.arange(n_keys - n_queries, n_keys)[:, None]
 
     @cached_property
+    def products(self) -> dict[str, Array]:
+        """Products of q and k, of which scores have one, times a number."""
+        q, k, cap = self.q, self.k, self.cap
+        products = q @ k.mT
+        return {
+            "q·k": products,
+            "q·k of unit vectors": _unit(q) @ _unit(k).mT,
+            "soft cap of scaled q·k": cap * np.tanh(products * self.multiplier / cap),
+            "soft cap of unscaled q·k": cap * np.tanh(products / cap),
+            "q·k of vectors that are unit over heads": _unit(q, 1) @ _unit(k, 1).mT,
+            "q·k of visible keys": np.where(self.hidden, 0, products),
+            "q·k of keys reshaped, not transposed": q @ k.reshape(k.mT.shape),
+            "q·k of heads in turn": q @ in_turn(k, self.groups).mT,
+        }
+
+    @property
+    def biases(self) -> dict[str, Array]:
+        """What scores may have beside a product, each times a number."""
+        return {"slope * distance": self.slopes * self.distance, "hidden": self.hidden}
+
+    @cached_property
     def scores(self) -> Array:
         """Scores before the mask."""
-        terms = (number * FEATURES[name](self) for name, number in self.coefficients.items())
+        features = self.products | self.biases
+        terms = (number * features[name] for name, number in self.coefficients.items())
         return sum(terms, np.zeros(self.hidden.shape))
 
     @cached_property
@@ -72,7 +97,7 @@ class Attention:
     @cached_property
     def weights(self) -> Array:
         """(batch, heads, n_queries, n_keys)."""
-        return np.asarray(self.total * softmax(self.masked, sink=self.sink) + self.blank)
+        return np.asarray(self.total * softmax(self.masked, sink=self.sink))
 
     @property
     def output(self) -> Array:
@@ -94,20 +119,3 @@ def in_turn(x: Array, groups: int) -> Array:
 
 def _unit(x: Array, axis: int = -1) -> Array:
     return np.asarray(x / np.linalg.norm(x, axis=axis, keepdims=True))
-
-
-PRODUCTS: dict[str, Callable[[Attention], Array]] = {
-    "q·k": lambda a: a.q @ a.k.mT,
-    "q·k of unit vectors": lambda a: _unit(a.q) @ _unit(a.k).mT,
-    "soft cap of scaled q·k": lambda a: a.cap * np.tanh(a.q @ a.k.mT * a.multiplier / a.cap),
-    "soft cap of unscaled q·k": lambda a: a.cap * np.tanh(a.q @ a.k.mT / a.cap),
-    "q·k of vectors that are unit over heads": lambda a: _unit(a.q, 1) @ _unit(a.k, 1).mT,
-    "q·k of visible keys": lambda a: np.where(a.hidden, 0, a.q @ a.k.mT),
-    "q·k of keys reshaped, not transposed": lambda a: a.q @ a.k.reshape(a.k.mT.shape),
-    "q·k of heads in turn": lambda a: a.q @ in_turn(a.k, a.groups).mT,
-}
-BIASES: dict[str, Callable[[Attention], Array]] = {
-    "slope * distance": lambda a: a.slopes * a.distance,
-    "hidden": lambda a: a.hidden,
-}
-FEATURES = PRODUCTS | BIASES  # scores are the sum of a product and biases, each times a number

@@ -1,15 +1,19 @@
 """Inputs that tell attentions apart, and what an audited function makes of them."""
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from sdpa.auditing.facts import fit
 from sdpa.auditing.mistakes import MISTAKES, Mistake
 from sdpa.auditing.model import Array, Attention
+from sdpa.masks import broadcast_mask, reach_of
+from sdpa.scaling import Rule, resolve_divisor
 
 Function = Callable[..., Any]  # of arrays
 
@@ -27,14 +31,14 @@ class Case(NamedTuple):
         """The largest difference of each row from an attention with a mistake, beside the largest
         value; inf for one of another shape.
 
-        What is found and no number stands for 0; queries without keys say nothing.
+        What is found and no number stands for 0.
         """
         found = np.nan_to_num(self.found, posinf=0, neginf=0)
         try:
             errors = np.abs(found - mistake(a)).max(axis=-1) / np.abs(a.v).max()
         except ValueError:
             return np.array(math.inf)
-        return np.where(a.hidden.all(axis=-1), 0, np.nan_to_num(errors, nan=math.inf))
+        return np.where(a.is_told, np.nan_to_num(errors, nan=math.inf), 0)
 
     def is_given_by(self, a: Attention, mistake: Mistake = MISTAKES[""]) -> bool:
         """True if rounding, which grows with scores, may explain all differences."""
@@ -44,32 +48,90 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True)
 class Audited:
-    """A function, the attention that it should be, and the arrays that it gets.
+    """A function, and the attention that it should be: the options of `sdpa.audit`.
 
     Attributes:
-        draw: the expected attention of random arrays with a spread of scores, and of sizes by name;
-            beside a largest score, they are near it, and near minus this number in other rows.
-        sizes: the usual ones, of those without a default.
-        fixed: those of them that a mask or numbers by head decide.
+        gain: of unit vectors, in place of scaling; None for none.
+        product: the name of the expected one.
+        sink, slopes: (heads, 1, 1), or (1, 1, 1) for all heads.
+        biases: the expected coefficients beside that of the product.
     """
 
     function: Function
-    draw: Callable[..., Attention]
     dtype: str
-    sizes: dict[str, int]
-    fixed: Collection[str]
+    d_k: int
+    scaling: Rule
+    gain: float | None
+    mask: npt.ArrayLike
+    cap: float
+    sink: Array
+    slopes: Array
+    product: str
+    biases: dict[str, float]
+    groups: int
+
+    @cached_property
+    def fixed(self) -> dict[str, int]:
+        """The sizes that a mask or numbers by head decide."""
+        shape = np.broadcast_shapes(np.shape(self.mask), self.slopes.shape, self.sink.shape)
+        names = "n_keys", "n_queries", "n_heads", "batch"
+        return {size: n for size, n in zip(names, shape[::-1], strict=False) if n > 1}
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """The usual sizes."""
+        usual = {"batch": 2, "n_heads": max(3, 2 * self.groups), "n_queries": 16, "n_keys": 16}
+        return usual | {"d_k": self.d_k, "d_v": self.d_k} | self.fixed
+
+    def draw(self, spread: float, largest_score: int = 0, **sizes: int) -> Attention:
+        """The expected attention of random arrays with a spread of scores; beside a largest score,
+        they are near it, and near minus this number in other rows.
+        """
+        batch, n_heads, n_queries, n_keys, d_k, d_v = (self.sizes | sizes).values()
+        multiplier = self.gain or 1 / resolve_divisor(self.scaling, d_k, n_keys)
+        size = 1 if self.gain else spread / multiplier / d_k**0.5
+        normal = np.random.default_rng([n_keys, int(spread)]).standard_normal
+        q = normal((batch, n_heads, n_queries, d_k)) * size
+        k, v = (normal((batch, n_heads // self.groups, n_keys, d)) for d in (d_k, d_v))
+        if largest_score:
+            k[..., 0] = (largest_score / multiplier) ** 0.5
+            q[..., 0] = k[0, 0, 0, 0] * (-1.0) ** np.arange(n_queries)
+        q, k, v = (x.astype(self.dtype).astype(float) for x in (q, k, v))
+        k, v = (np.repeat(x, self.groups, axis=1) for x in (k, v))
+        seen = np.broadcast_to(self.seen(n_queries, n_keys), (batch, n_heads, n_queries, n_keys))
+        return Attention(
+            q,
+            k,
+            v,
+            self.groups,
+            multiplier,
+            self.cap,
+            self.slopes,
+            {self.product: 1.0 if self.cap else multiplier} | self.biases,
+            self.sink,
+            hidden=~seen,
+            seen=seen,
+        )
+
+    def seen(self, n_queries: int, n_keys: int) -> Array:
+        """The keys that the mask shows, (..., n_queries, n_keys)."""
+        if not isinstance(self.mask, str):
+            return broadcast_mask(self.mask, np.shape(self.mask))
+        own = np.arange(n_queries)[:, None]
+        if not self.mask.endswith("-first"):
+            own += n_keys - n_queries
+        return reach_of(self.mask.removesuffix("-first")).sees(own, np.arange(n_keys))
 
     def cases(self, errors: dict[str, str]) -> list[Case]:
         """What the function makes of inputs; those that it does not take are errors."""
-        d_k, n_heads = self.sizes["d_k"], self.sizes["n_heads"]
         info = np.finfo(self.dtype)
-        unit, largest = float(info.eps), min(20000, int(info.max) // 512)
+        largest = min(20000, int(info.max) // 512)
         inputs = (
-            f"d_k {d_k}",
+            f"d_k {self.d_k}",
             "n_queries 20",
-            f"n_heads {2 * n_heads}",
-            f"d_k {3 * d_k}",
-            f"d_v {2 * d_k + 24}",
+            f"n_heads {2 * self.sizes['n_heads']}",
+            f"d_k {3 * self.d_k}",
+            f"d_v {2 * self.d_k + 24}",
             "n_queries 1, n_keys 262",
             "n_queries 130, n_keys 262",
             "n_queries 5, n_keys 514",
@@ -80,8 +142,8 @@ class Audited:
             sizes = {name: int(n) for name, n in map(str.split, words.split(","))}
             if sizes.keys() & self.fixed:
                 continue
-            a = self.draw(3, **self.sizes | sizes)
-            other = self.draw(0.5, **self.sizes | sizes | {"largest_score": 0})
+            a = self.draw(3, **sizes)
+            other = self.draw(0.5, **sizes | {"largest_score": 0})
             try:
                 found, weights = self.output(a), self.weights(other)
             except (Exception, SystemExit) as error:  # whatever it raises is a result
@@ -90,7 +152,7 @@ class Audited:
                     break  # most sizes have the same error
                 continue
             fitted = replace(fit(other, weights, self.dtype), q=a.q, k=a.k, v=a.v)
-            cases.append(Case(words, unit, found, a, fitted))
+            cases.append(Case(words, float(info.eps), found, a, fitted))
         return cases
 
     def arrays(self, a: Attention) -> list[Array]:
@@ -100,10 +162,7 @@ class Audited:
     def output(self, a: Attention) -> Array:
         """The output of the function; ValueError for one of another shape."""
         given = self.arrays(a)
-        outputs = [self.function(*given) for _ in range(2)]
-        if isinstance(outputs[0], tuple):
-            raise TypeError("expected the output alone, got a tuple")
-        found, again = (np.asarray(x, float) for x in outputs)
+        found, again = (np.asarray(self.function(*given), float) for _ in range(2))
         if not np.allclose(found, again, atol=0.01, equal_nan=True):
             raise ValueError("expected the same output again: is dropout on, or q or k changed?")
         if found.shape != (*a.q.shape[:3], a.v.shape[3]):

@@ -1,8 +1,8 @@
 """The audit of a function: outputs against those of the expected attention, and what explains them."""
 
+import itertools
 import math
 from dataclasses import dataclass, replace
-from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -10,11 +10,9 @@ import numpy.typing as npt
 from sdpa._names import not_among
 from sdpa.auditing.facts import words_of
 from sdpa.auditing.mistakes import MISTAKES, ROUNDED
-from sdpa.auditing.model import Array, Attention
 from sdpa.auditing.probes import Audited, Case, Function
-from sdpa.masks import broadcast_mask, reach_of
 from sdpa.row_maps import RowMap
-from sdpa.scaling import SCALED, Rule, resolve_divisor
+from sdpa.scaling import SCALED, Rule
 
 _TYPES = "float64", "float32", "float16"
 _BASES = "expected", "fitted"
@@ -85,64 +83,33 @@ def audit(
     for option, word, known in ("dtype", dtype, _TYPES), ("empty", empty, _EMPTY):
         if word not in known:
             raise ValueError(f"{option}: {not_among(word, known)}")
-    if not isinstance(groups, int) or groups < 1:
-        raise ValueError(f"groups: expected a whole number from 1, got {groups}")
     if normalize and softcap:
         raise ValueError(f"softcap: expected 0 beside a gain of unit vectors, got {softcap}")
     sinks = RowMap.with_sinks(softcap, sink).sink
-    logits = np.reshape(-math.inf if sinks is None else sinks, (-1, 1, 1))
-    slopes = np.asarray(1 if alibi is None else alibi, float).reshape(-1, 1, 1)
-    biases = {} if alibi is None else {"slope * distance": 1.0}
-    name = "q·k of unit vectors" if normalize else "soft cap of scaled q·k" if softcap else "q·k"
-
-    def draw(
-        spread: float,
-        *,
-        n_heads: int,
-        d_k: int,
-        d_v: int,
-        batch: int = 2,
-        n_queries: int = 16,
-        n_keys: int = 16,
-        largest_score: int = 0,
-    ) -> Attention:
-        multiplier = normalize or 1 / resolve_divisor(scaling, d_k, n_keys)
-        size = 1 if normalize else spread / multiplier / d_k**0.5
-        normal = np.random.default_rng([n_keys, int(spread)]).standard_normal
-        q = normal((batch, n_heads, n_queries, d_k)) * size
-        k, v = (normal((batch, n_heads // groups, n_keys, d)) for d in (d_k, d_v))
-        if largest_score:  # or minus it, in every other row
-            k[..., 0] = (largest_score / multiplier) ** 0.5
-            q[..., 0] = k[0, 0, 0, 0] * (-1.0) ** np.arange(n_queries)
-        q, k, v = (x.astype(dtype).astype(float) for x in (q, k, v))
-        k, v = (np.repeat(x, groups, axis=1) for x in (k, v))
-        seen = np.broadcast_to(_seen(mask, n_queries, n_keys), (batch, n_heads, n_queries, n_keys))
-        scores = {name: 1.0 if softcap else multiplier} | biases
-        return Attention(q, k, v, groups, multiplier, softcap, slopes, scores, logits, ~seen, seen)
-
-    shape = np.broadcast_shapes(np.shape(mask), slopes.shape, logits.shape)
-    names = "n_keys", "n_queries", "n_heads", "batch"
-    fixed = {size: n for size, n in zip(names, shape[::-1], strict=False) if n > 1}
-    sizes = {"n_heads": max(3, 2 * groups), "d_k": d_k, "d_v": d_k} | fixed
-    if sizes["n_heads"] % groups:
-        raise ValueError(f"groups: expected a divisor of {sizes['n_heads']} heads, got {groups}")
-    audited = Audited(attention, draw, dtype, sizes, fixed)
+    product = "soft cap of scaled q·k" if softcap else "q·k of unit vectors" if normalize else "q·k"
+    audited = Audited(
+        attention,
+        dtype,
+        d_k,
+        scaling,
+        normalize,
+        mask,
+        softcap,
+        sink=np.reshape(-math.inf if sinks is None else sinks, (-1, 1, 1)),
+        slopes=np.reshape(1 if alibi is None else alibi, (-1, 1, 1)),
+        product=product,
+        biases={} if alibi is None else {"slope * distance": 1.0},
+        groups=groups,
+    )
+    n_heads = audited.sizes["n_heads"]
+    if groups not in range(1, n_heads + 1) or n_heads % groups:
+        raise ValueError(f"groups: expected a divisor of {n_heads} heads, got {groups}")
     report = Audit(getattr(attention, "__name__", type(attention).__name__), [], {})
     with np.errstate(all="ignore"):
         _tell(audited, report, empty)
         if backward and not report.findings:
             _tell_gradients(audited, backward, report)
     return report
-
-
-def _seen(mask: npt.ArrayLike, n_queries: int, n_keys: int) -> Array:
-    """The keys that the mask shows, (..., n_queries, n_keys)."""
-    if not isinstance(mask, str):
-        return broadcast_mask(mask, np.shape(mask))
-    own = np.arange(n_queries)[:, None]
-    if not mask.endswith("-first"):
-        own += n_keys - n_queries
-    return reach_of(mask.removesuffix("-first")).sees(own, np.arange(n_keys))
 
 
 def _tell(audited: Audited, report: Audit, empty: str) -> None:
@@ -156,8 +123,9 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
         if empty not in ("any", words):
             report.findings.append(f"queries without keys: {words}, expected {empty}")
     wrong = [case for case in cases if not case.is_given_by(case.expected)]
-    facts = words_of([case.fitted for case in wrong or cases])
-    alike = words_of([case.expected for case in wrong or cases])
+    facts, alike = (
+        words_of([getattr(x, base) for x in wrong or cases]) for base in ("fitted", "expected")
+    )
     differing = {x: words for x, words in facts.items() if words != alike.get(x)}
     usual = words_of([case.expected for case in cases])  # all sizes tell the rule
     report.facts |= usual | differing
@@ -174,7 +142,7 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
 
 def _cause(cases: list[Case], words: list[str]) -> list[str]:
     """The facts and the mistake that give all outputs, which are of other inputs than the fit."""
-    for mistake, base in product(MISTAKES, _BASES):
+    for mistake, base in itertools.product(MISTAKES, _BASES):
         if all(case.is_given_by(getattr(case, base), MISTAKES[mistake]) for case in cases):
             told = words if base == "fitted" else []
             return [*told, *filter(None, [mistake])]
@@ -185,7 +153,7 @@ def _size(cases: list[Case]) -> str:
     """The size of errors, and the rounding that explains a quarter of them or more."""
     sizes = {
         (base, step): np.median([x.errors(getattr(x, base), ROUNDED[step]).mean() for x in cases])
-        for base, step in product(_BASES, ROUNDED)
+        for base, step in itertools.product(_BASES, ROUNDED)
     }
     base, step = min(sizes, key=lambda x: sizes[x])
     size = sizes[base, ""]
@@ -197,23 +165,18 @@ def _size(cases: list[Case]) -> str:
 
 def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None:
     """Tell the factors of dq, dk and dv beside differences of the expected output, along a step."""
-    a, b = (audited.draw(spread, **audited.sizes) for spread in (3, 2))
-    given = *audited.arrays(a), b.output.astype(audited.dtype)
+    a, b = audited.draw(3), audited.draw(2)
+    factors = {}
     try:
-        gradients = [np.asarray(x, float) for x in backward(*given)]
+        gradients = backward(*audited.arrays(a), b.output.astype(audited.dtype))
+        for name, step, gradient in zip("qkv", audited.arrays(b), gradients, strict=True):
+            moved = replace(a, **{name: getattr(a, name) + 1e-6 * getattr(b, name)})
+            right = np.sum((moved.output - a.output) * b.output)
+            factors[name] = 1e-6 * np.sum(step * np.asarray(gradient, float)) / right
     except (Exception, SystemExit) as error:  # whatever it raises is a result
         report.findings.append(f"backward raises {type(error).__name__}: {error}")
         return
-    found, shapes = [x.shape for x in gradients], [x.shape for x in given[:3]]
-    if found != shapes:
-        report.findings.append(f"dq, dk and dv: {found}, expected the shapes {shapes}")
-        return
-    for name, gradient in zip("qkv", gradients, strict=True):
-        step = 1e-6 * getattr(b, name)
-        moved = replace(a, **{name: getattr(a, name) + step})
-        right = np.sum((moved.output - a.output) * b.output)
-        own_heads = step[:, :: step.shape[1] // gradient.shape[1]]
-        factor = np.sum(own_heads * gradient) / right
+    for name, factor in factors.items():
         report.facts[f"d{name}"] = words = f"{factor:.3g} times the right one, along a random step"
         if not abs(factor - 1) < 0.01:  # also if it is no number
             report.findings.append(f"d{name}: {words}")
