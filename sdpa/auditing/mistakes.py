@@ -59,24 +59,3 @@ MISTAKES: dict[str, Mistake] = {
         lambda a: np.where(np.abs(a.top) > _FAR, 0, a.output)
     ),
 }
-
-
-def _cast(a: Attention, kind: str) -> Attention:
-    return replace(a, q=a.q.astype(kind), k=a.k.astype(kind), v=a.v.astype(kind))
-
-
-def _half(x: Array) -> Array:
-    return x.astype("float16").astype(float)
-
-
-# By the type in which steps are.
-ROUNDED: dict[str, Mistake] = {
-    "": MISTAKES[""],
-    "float32": lambda a: _cast(a, "float32").output,
-    "float16 in q and k": lambda a: _cast(a, "float16").output,
-    "float16 in scores": lambda a: softmax(_half(a.masked), sink=a.sink) @ a.v,
-    "float16 in weights": lambda a: _half(a.weights) @ a.v,
-    "float16 in weights before their division": lambda a: (
-        a.weights.max(axis=-1, keepdims=True) * _half(np.exp(a.masked - a.top)) @ a.v
-    ),
-}

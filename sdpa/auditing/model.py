@@ -97,12 +97,12 @@ class Attention:
     @cached_property
     def weights(self) -> Array:
         """(batch, heads, n_queries, n_keys)."""
-        return np.asarray(self.total * softmax(self.masked, sink=self.sink))
+        return self.total * softmax(self.masked, sink=self.sink)
 
     @property
     def output(self) -> Array:
         """(batch, heads, n_queries, d_v)."""
-        return np.asarray(self.weights @ self.v)
+        return self.weights @ self.v
 
 
 def softmax(scores: Array, axis: int = -1, sink: Array | float = -math.inf) -> Array:

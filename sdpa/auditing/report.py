@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from sdpa._names import not_among
 from sdpa.auditing.facts import words_of
-from sdpa.auditing.mistakes import MISTAKES, ROUNDED
+from sdpa.auditing.mistakes import MISTAKES
 from sdpa.auditing.probes import Audited, Case, Function
 from sdpa.row_maps import RowMap
 from sdpa.scaling import SCALED, Rule
@@ -150,17 +150,14 @@ def _cause(cases: list[Case], words: list[str]) -> list[str]:
 
 
 def _size(cases: list[Case]) -> str:
-    """The size of errors, and the rounding that explains a quarter of them or more."""
+    """The size of errors, from the attention that is nearer."""
     sizes = {
-        (base, step): np.median([x.errors(getattr(x, base), ROUNDED[step]).mean() for x in cases])
-        for base, step in itertools.product(_BASES, ROUNDED)
+        base: np.median([case.errors(getattr(case, base)).mean() for case in cases])
+        for base in _BASES
     }
-    base, step = min(sizes, key=lambda x: sizes[x])
-    size = sizes[base, ""]
-    beside = f"by about 2^{np.log2(size):.0f} of the largest value from the {base} attention"
-    if sizes[base, step] < 0.75 * size:
-        return f"{beside}, as of {step}"
-    return f"{beside}; nothing found gives all outputs"
+    base = min(_BASES, key=lambda x: sizes[x])
+    size = f"2^{np.log2(sizes[base]):.0f} of the largest value"
+    return f"by about {size} from the {base} attention; nothing found gives all outputs"
 
 
 def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None:

@@ -63,7 +63,7 @@ def with_half_scores(q, k, v):
     [
         (
             with_half_scores,
-            "2^-12 of the largest value from the expected attention, as of float16 in scores",
+            "by about 2^-12 of the largest value from the expected attention",
         ),
         (
             lambda q, k, v: attention(q, k, v) + (k.shape[2] > 300),
