@@ -16,16 +16,17 @@ def fit(a: Attention, weights: Array, dtype: str) -> Attention:
     """The attention with these weights; what no number gives is nan."""
     info = np.finfo(dtype)
     near = max(20 * float(info.eps), 0.001)  # of ln(weight)
-    logs = np.log(np.abs(weights))
     may_be_zero = ~a.hidden & (a.weights < 100 * info.tiny)
+    logs = np.log(np.abs(weights))
     logs[may_be_zero | np.isinf(logs)] = math.nan
-    a = replace(a, seen=np.isfinite(logs) | may_be_zero, empty=_empty(a, weights))
-    if (differs := np.abs(np.diff(logs)) > 1e-6).any():
-        # Equal weights of all keys are those of a query that sees none.
-        sees_none = ~differs.any(axis=-1) & np.isfinite(logs).all(axis=-1)
-        logs[sees_none] = math.nan
-        a.seen[sees_none] = False
-    if not a.seen.any():
+    seen = np.isfinite(logs) | may_be_zero
+    if (np.abs(np.diff(logs)) > 1e-6).any():
+        # Among other weights, equal ones of all keys are those of a query that sees none.
+        is_equal = np.ptp(logs, axis=-1) < 1e-6
+        logs[is_equal] = math.nan
+        seen[is_equal] = False
+    a = replace(a, seen=seen, empty=_empty(a, weights))
+    if not seen.any():
         return a
     return _with_sums(_with_scores(a, logs, near), weights, near)
 
@@ -35,8 +36,10 @@ def _empty(a: Attention, weights: Array) -> str:
     found = weights[a.hidden.all(axis=-1)] * weights.shape[-1]
     if not found.size:
         return ""
-    alike = (x for x, n in _EMPTY.items() if np.allclose(found, n, atol=0.01, equal_nan=True))
-    return next(alike, "numbers")
+    for word, n in _EMPTY.items():
+        if np.allclose(found, n, atol=0.01, equal_nan=True):
+            return word
+    return "numbers"
 
 
 def _with_scores(a: Attention, logs: Array, near: float) -> Attention:
@@ -67,13 +70,19 @@ def _with_scores(a: Attention, logs: Array, near: float) -> Attention:
             least = error
     if best is not None:
         return replace(a, coefficients=best)
+    return _with_blocks(a, logs)
+
+
+def _with_blocks(a: Attention, logs: Array) -> Attention:
+    """The attention with the few keys at which ln w less the expected score jumps, in any row."""
     jumps = np.abs(np.diff(logs - a.scores)) > 0.01
     borders = np.flatnonzero(jumps.any(axis=(0, 1, 2))) + 1
     n_keys = logs.shape[-1]
+    if not len(borders):
+        return a
     if len(borders) > n_keys // 4:
         return replace(a, coefficients={"q·k": math.nan})
-    words = f"borders at keys {_shown(borders)} of {n_keys}"
-    return replace(a, blocks=words if len(borders) else "")
+    return replace(a, blocks=f"borders at keys {_shown(borders)} of {n_keys}")
 
 
 def _with_sums(a: Attention, weights: Array, near: float) -> Attention:
@@ -101,15 +110,13 @@ def words_of(attentions: list[Attention]) -> dict[str, str]:
         _formula(name, [(a, a.coefficients[name]) for a in given if name in a.coefficients])
         for name in dict.fromkeys(name for a in given for name in a.coefficients)
     ]
-    words = {
+    return {
         "scores": " + ".join(scores) or "none",
-        "keys": _keys(given),
+        "keys": _keys(attentions),
         "weights sum to": _formula("1", [(a, a.total) for a in given]),
         "e^sink": _formula("1", [(a, np.exp(a.sink)) for a in given]),
+        "blocks": max((a.blocks for a in given), key=len),
     }
-    if blocks := [a.blocks for a in given if a.blocks]:
-        words["blocks"] = blocks[-1]
-    return words
 
 
 def _formula(of: str, numbers: list[tuple[Attention, Array | float]]) -> str:
@@ -124,7 +131,7 @@ def _formula(of: str, numbers: list[tuple[Attention, Array | float]]) -> str:
             words = f"{divided.mean():.4g} * {of}{one}{two}"
             break
     else:
-        words = f"({', '.join(dict.fromkeys(f'{x:.3g}' for x in rest))}) * {of}"
+        words = f"({', '.join(dict.fromkeys(f'{x:.3g}' for x in rest.round(6)))}) * {of}"
     return words.removeprefix("1 * ").removesuffix(" * 1")
 
 
@@ -163,8 +170,10 @@ def _keys(given: list[Attention]) -> str:
         stop = high if high < x.max() else math.inf
         words = f"positions {start:g} to {stop:g} from the query's own, queries at the {place} ones"
         rules[words] = (x >= low) & (x <= high)
-    alike = (words for words, mask in rules.items() if np.array_equal(seen, mask))
-    return next(alike, "") or _other_keys(given)
+    for words, mask in rules.items():
+        if np.array_equal(seen, mask):
+            return words
+    return _other_keys(given)
 
 
 def _flat(a: Attention) -> Array:
@@ -173,13 +182,13 @@ def _flat(a: Attention) -> Array:
     """
     distances = a.distance, a.distance - a.distance[0, 0]
     arrays = np.stack(np.broadcast_arrays(a.seen, a.hidden, *distances))
-    return arrays[:, a.is_told].reshape(4, -1)
+    return arrays[:, ~a.hidden.all(axis=-1)].reshape(4, -1)
 
 
 def _other_keys(given: list[Attention]) -> str:
     """The keys of the first query that does not see those of the mask."""
     for a in given:
-        is_other = (a.seen == a.hidden).any(axis=-1) & a.is_told
+        is_other = (a.seen == a.hidden).any(axis=-1) & ~a.hidden.all(axis=-1)
         for batch, head, query in np.argwhere(is_other):
             keys = _shown(np.flatnonzero(a.seen[batch, head, query]))
             return f"others; batch entry {batch}, head {head}, query {query} sees {keys}"

@@ -42,13 +42,8 @@ class Attention:
     hidden: Array
     seen: Array
     total: float = 1.0
-    blocks: str = ""
+    blocks: str = "none"
     empty: str = ""
-
-    @property
-    def is_told(self) -> Array:
-        """True for queries that should see a key, and see one: others say nothing."""
-        return np.asarray(self.seen.any(axis=-1) & ~self.hidden.all(axis=-1))
 
     @property
     def distance(self) -> Array:

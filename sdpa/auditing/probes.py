@@ -31,14 +31,15 @@ class Case(NamedTuple):
         """The largest difference of each row from an attention with a mistake, beside the largest
         value; inf for one of another shape.
 
-        What is found and no number stands for 0.
+        What is found and no number stands for 0; queries without keys say nothing.
         """
         found = np.nan_to_num(self.found, posinf=0, neginf=0)
         try:
             errors = np.abs(found - mistake(a)).max(axis=-1) / np.abs(a.v).max()
         except ValueError:
             return np.array(math.inf)
-        return np.where(a.is_told, np.nan_to_num(errors, nan=math.inf), 0)
+        is_told = a.seen.any(axis=-1) & ~a.hidden.all(axis=-1)
+        return np.where(is_told, np.nan_to_num(errors, nan=math.inf), 0)
 
     def is_given_by(self, a: Attention, mistake: Mistake = MISTAKES[""]) -> bool:
         """True if rounding, which grows with scores, may explain all differences."""
@@ -92,17 +93,17 @@ class Audited:
         size = 1 if self.gain else spread / multiplier / d_k**0.5
         normal = np.random.default_rng([n_keys, int(spread)]).standard_normal
         q = normal((batch, n_heads, n_queries, d_k)) * size
-        k, v = (normal((batch, n_heads // self.groups, n_keys, d)) for d in (d_k, d_v))
+        k = normal((batch, n_heads // self.groups, n_keys, d_k))
+        v = normal((batch, n_heads // self.groups, n_keys, d_v))
         if largest_score:
             k[..., 0] = (largest_score / multiplier) ** 0.5
             q[..., 0] = k[0, 0, 0, 0] * (-1.0) ** np.arange(n_queries)
         q, k, v = (x.astype(self.dtype).astype(float) for x in (q, k, v))
-        k, v = (np.repeat(x, self.groups, axis=1) for x in (k, v))
         seen = np.broadcast_to(self.seen(n_queries, n_keys), (batch, n_heads, n_queries, n_keys))
         return Attention(
             q,
-            k,
-            v,
+            np.repeat(k, self.groups, axis=1),
+            np.repeat(v, self.groups, axis=1),
             self.groups,
             multiplier,
             self.cap,

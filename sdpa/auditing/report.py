@@ -123,17 +123,17 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
         if empty not in ("any", words):
             report.findings.append(f"queries without keys: {words}, expected {empty}")
     wrong = [case for case in cases if not case.is_given_by(case.expected)]
-    facts, alike = (
-        words_of([getattr(x, base) for x in wrong or cases]) for base in ("fitted", "expected")
-    )
-    differing = {x: words for x, words in facts.items() if words != alike.get(x)}
-    usual = words_of([case.expected for case in cases])  # all sizes tell the rule
-    report.facts |= usual | differing
+    expected = words_of([case.expected for case in cases])  # all sizes tell the rule
+    alike = words_of([case.expected for case in wrong or cases])
+    facts = words_of([case.fitted for case in wrong or cases])
+    facts |= {x: expected[x] for x in facts if facts[x] == alike.get(x)}
+    report.facts |= facts
     if not wrong:
         return
     inputs = "; ".join(case.words for case in wrong)
     where = "wrong in " + ("all inputs" if len(wrong) == len(cases) else inputs)
-    told = [f"{x}: {differing[x]}, expected {usual.get(x, 'none')}" for x in differing]
+    differing = (x for x in facts if facts[x] != expected.get(x))
+    told = [f"{x}: {facts[x]}, expected {expected.get(x, 'none')}" for x in differing]
     if cause := _cause(cases, told):
         report.findings += [*cause, where]
     else:
@@ -151,13 +151,12 @@ def _cause(cases: list[Case], words: list[str]) -> list[str]:
 
 def _size(cases: list[Case]) -> str:
     """The size of errors, from the attention that is nearer."""
-    sizes = {
-        base: np.median([case.errors(getattr(case, base)).mean() for case in cases])
+    size, base = min(
+        (np.median([case.errors(getattr(case, base)).mean() for case in cases]), base)
         for base in _BASES
-    }
-    base = min(_BASES, key=lambda x: sizes[x])
-    size = f"2^{np.log2(sizes[base]):.0f} of the largest value"
-    return f"by about {size} from the {base} attention; nothing found gives all outputs"
+    )
+    beside = f"by about 2^{np.log2(size):.0f} of the largest value from the {base} attention"
+    return f"{beside}; nothing found gives all outputs"
 
 
 def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None:
@@ -165,8 +164,8 @@ def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None
     a, b = audited.draw(3), audited.draw(2)
     factors = {}
     try:
-        gradients = backward(*audited.arrays(a), b.output.astype(audited.dtype))
-        for name, step, gradient in zip("qkv", audited.arrays(b), gradients, strict=True):
+        dq, dk, dv = backward(*audited.arrays(a), b.output.astype(audited.dtype))
+        for name, step, gradient in zip("qkv", audited.arrays(b), (dq, dk, dv), strict=True):
             moved = replace(a, **{name: getattr(a, name) + 1e-6 * getattr(b, name)})
             right = np.sum((moved.output - a.output) * b.output)
             factors[name] = 1e-6 * np.sum(step * np.asarray(gradient, float)) / right

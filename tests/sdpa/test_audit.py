@@ -78,6 +78,10 @@ def with_half_scores(q, k, v):
             "keys: others; batch entry 0, head 0, query 0 sees [ 0 1 2 ... 12 13 14], expected all",
         ),
         (
+            lambda *x: attention(*x) * (np.arange(x[0].shape[2]) > 0)[:, None],
+            "keys: others; batch entry 0, head 0, query 0 sees [], expected all",
+        ),
+        (
             lambda q, *_: (q, q),
             "no output that can be audited what it does: d_k 64: arrays of float64 raise ValueError",
         ),
