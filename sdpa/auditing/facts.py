@@ -33,7 +33,7 @@ def fit(a: Attention, weights: Array, dtype: str) -> Attention:
 
 def _empty(a: Attention, weights: Array) -> str:
     """Weights of queries that should see no key, in a word; empty for no such query."""
-    found = weights[a.hidden.all(axis=-1)] * weights.shape[-1]
+    found = weights[~a.has_keys] * weights.shape[-1]
     if not found.size:
         return ""
     for word, n in _EMPTY.items():
@@ -92,7 +92,12 @@ def _with_sums(a: Attention, weights: Array, near: float) -> Attention:
     shares = np.exp(a.masked).sum(axis=-1, keepdims=True)
     sinks = shares * (1 / sums - 1)
     sink = sinks.max(axis=(0, 2), keepdims=True, where=rows, initial=0)[0]
-    trials = (1.0, np.exp(a.sink)), (sums.mean(where=rows), 0.0), (1.0, sink)
+    trials = [
+        (1.0, np.exp(a.sink)),
+        (sums.mean(where=rows), 0.0),
+        (1.0, sink),
+    ]
+    # A small sink is told first, and a total of rounded weights then.
     for tolerance, (total, e_sink) in product((1e-5, near), trials):
         fitted = total * np.where(e_sink > 0, shares / (shares + e_sink), 1)
         if np.allclose(fitted[rows], sums[rows], rtol=tolerance):
@@ -182,13 +187,13 @@ def _flat(a: Attention) -> Array:
     """
     distances = a.distance, a.distance - a.distance[0, 0]
     arrays = np.stack(np.broadcast_arrays(a.seen, a.hidden, *distances))
-    return arrays[:, ~a.hidden.all(axis=-1)].reshape(4, -1)
+    return arrays[:, a.has_keys].reshape(4, -1)
 
 
 def _other_keys(given: list[Attention]) -> str:
     """The keys of the first query that does not see those of the mask."""
     for a in given:
-        is_other = (a.seen == a.hidden).any(axis=-1) & ~a.hidden.all(axis=-1)
+        is_other = (a.seen == a.hidden).any(axis=-1) & a.has_keys
         for batch, head, query in np.argwhere(is_other):
             keys = _shown(np.flatnonzero(a.seen[batch, head, query]))
             return f"others; batch entry {batch}, head {head}, query {query} sees {keys}"

@@ -46,6 +46,11 @@ class Attention:
     empty: str = ""
 
     @property
+    def has_keys(self) -> Array:
+        """True for queries that should see a key: what others do says nothing."""
+        return np.asarray(~self.hidden.all(axis=-1))
+
+    @property
     def distance(self) -> Array:
         """Positions of keys less those of queries, which are the last ones."""
         n_queries, n_keys = self.hidden.shape[2:]

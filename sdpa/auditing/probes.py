@@ -38,7 +38,7 @@ class Case(NamedTuple):
             errors = np.abs(found - mistake(a)).max(axis=-1) / np.abs(a.v).max()
         except ValueError:
             return np.array(math.inf)
-        is_told = a.seen.any(axis=-1) & ~a.hidden.all(axis=-1)
+        is_told = a.has_keys & a.seen.any(axis=-1)
         return np.where(is_told, np.nan_to_num(errors, nan=math.inf), 0)
 
     def is_given_by(self, a: Attention, mistake: Mistake = MISTAKES[""]) -> bool:
