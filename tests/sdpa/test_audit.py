@@ -68,8 +68,8 @@ def test_each_mistake_is_found_and_no_other_claims_it(words, monkeypatch):
             "keys: others; batch entry 0, head 0, query 0 sees [ 0 1 2 ... 12 13 14], expected all",
         ),
         (
-            lambda *x: attention(*x) * (np.arange(x[0].shape[2]) > 0)[:, None],
-            "keys: others; batch entry 0, head 0, query 0 sees [], expected all",
+            lambda q, k, v: attention(q, k, v, "1") / (q.shape[2] > 1),
+            "q·k / d_k^1/2 keys: others; batch entry 0, head 0, query 0 sees [], expected all",
         ),
         (
             lambda q, *_: (q, q),
