@@ -324,7 +324,7 @@ _SHOWN = {
     "max_weight": ("largest weight of a row, mean over heads", "largest weight"),
     "query_gradient": ("r.m.s. of |dL/dq| over all heads", "$|dL/dq|$, r.m.s."),
     "query_gradient_median": (
-        "median head's median of |dL/dq|, below 1e-6 too large by rounding",
+        "median head's median of |dL/dq|, not reliable below 1e-6",
         "$|dL/dq|$, median",
     ),
 }

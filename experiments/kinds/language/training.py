@@ -38,7 +38,7 @@ OF_HEAD = (
     Column(
         "query_gradient_median",
         "float",
-        "the same, median over a batch; below 1e-6 single precision makes it too large",
+        "the same, median over a batch; below 1e-6 not reliable, because of single precision",
     ),
 )
 
