@@ -107,7 +107,7 @@ def is_number(values: pd.Series) -> bool:
 
 def is_joined(at: pd.Series) -> bool:
     """True if a line goes through values at these places; else each has a stroke."""
-    return is_number(at) and at.count() > 1
+    return is_number(at) and len(at) > 1
 
 
 def short(value: object) -> str:
