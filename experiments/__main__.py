@@ -93,8 +93,10 @@ def draw(job: Job) -> None:
 
 @command(app, *SWEEPS, "jobs")
 def check(job: Job) -> None:
-    """Compare tables with the config and their checksums, and measured values with exact ones."""
-    _do(job, _check, _check_model)
+    """Compare tables with the config and their checksums, and measured values with exact ones; name
+    figures that are not of these tables.
+    """
+    _do(job, _check_figures, _check, _check_model)
 
 
 @command(app, *SWEEPS, "jobs")
@@ -146,6 +148,10 @@ def _draw(job: Job) -> None:
 
 def _check(job: Job) -> None:
     checks.check(job.study, job.sweeps, jobs=job.asked.jobs, report=job.report)
+
+
+def _check_figures(job: Job) -> None:
+    checks.check_figures(job.study, job.sweeps, job.report)
 
 
 def _check_model(job: Job) -> None:

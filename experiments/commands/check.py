@@ -82,14 +82,18 @@ def check(
         if gaps := together.untested_in_words():
             report.verdict("others", gaps, None)
 
-    for line in _old_figures(study, sweeps):
-        report.flag(line)
     again = partial(measure_again, study, sweeps, jobs, report)
     attempt([*(partial(check_sweep, sweep) for sweep in sweeps), check_all, again])
 
 
+def check_figures(study: Study, sweeps: Sequence[Sweep], report: Reporter) -> None:
+    """Flag each figure that is missing, of other tables or another version, or not in the config."""
+    for line in _old_figures(study, sweeps):
+        report.flag(line)
+
+
 def _old_figures(study: Study, sweeps: Sequence[Sweep]) -> Iterator[str]:
-    """A line on each figure that is missing, of other tables or another version, or not in the config.
+    """A line on each figure that is not one of today's.
 
     A fresh clone does not know what its figures were made of; there, title and caption tell.
     """

@@ -201,6 +201,11 @@ def test_an_exception_in_a_command_is_a_line_and_its_traceback_a_file(suite, mon
     [
         (("run", "yours"), "got the sweep 'yours', expected one of mine"),
         (("runn",), "No such command"),
+        (
+            ("all", "--format", "png,jpg"),
+            "--format: got the format 'jpg', expected some of png, svg, pdf",
+        ),
+        (("draw", "--format", "pdf,"), "--format: got the format ''"),
     ],
 )
 def test_bad_usage_exits_2(suite, words, message):

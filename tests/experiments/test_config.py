@@ -90,11 +90,6 @@ PLANTED = [
         r"8:18: .*mask\[1\]: got window-4, expected one of none, causal; did you mean mask: window-4 in exp",
     ),
     (
-        "trials",
-        "sliding_window: 4\n    trials",
-        "8:5: .*did you mean mask: window-512 in experiment: mechanisms.$",
-    ),
-    (
         "saturation",
         "mechanisms\n    figures: length",
         "5:14: .*got length, expected one of mechanisms; did you mean figures: length in experiment: satu",
@@ -108,6 +103,12 @@ PLANTED = [
         "3:3: .*n_queries: .*, got 64 and 16; the sweep leaves it at its default$",
     ),
     ("one:", "../one:", "3:3: .*got the sweep name '../one', expected a letter"),
+    (
+        "one:",
+        "models:",
+        "3:3: .*got the sweep name 'models', .* none of columns, examples, models$",
+    ),
+    ("trials", "variants: [{mask: causal}]\n    trials", "8:5: .*got a mask without n_queries"),
     ("seed: 0", "seed: 0\n---\nseed: 1", "2:1: not YAML: found another"),
     (
         "saturation\n    d_k: [4, 8]",
