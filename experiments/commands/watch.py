@@ -67,6 +67,8 @@ def changes(before: "Results", now: "Results") -> Iterator[str]:
     varied = dict.fromkeys([*now.axes.varied(old), *now.axes.varied(new)])
     keys = [name for name in (*varied, "scaling") if name in old and name in new]
     for name in now.axes.among(new, *varied):
+        if name not in old:
+            continue
         was, value = old[name].iloc[0], new[name].iloc[0]
         if was != value:
             yield f"all rows have {name} = {value}, not {was}"

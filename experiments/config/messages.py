@@ -112,7 +112,7 @@ def _other_word(word: str, experiment: str) -> str:
     ('n_keys', 'softcap in experiment: language or mechanisms')
     """
     meant = _OTHER_WORDS.get(word, word)
-    key, value = re.split(r"\W", meant)[0], meant.partition(": ")[2]
+    key, value = re.split(r"\W", meant)[0], meant.partition(": ")[2] or None
     takers = _takers(key, value)
     if experiment in takers:
         return "" if meant == word else meant
@@ -124,14 +124,16 @@ def _elsewhere(meant: str, experiments: list[str]) -> str:
     return f"{meant} in experiment: {' or '.join(experiments)}" if experiments else ""
 
 
-def _takers(key: str, value: object = "") -> list[str]:
+def _takers(key: str, value: object = None) -> list[str]:
     """The experiments with a key; those that take a value of it, if one is given.
 
     >>> _takers("sink"), _takers("mask", "window-4"), _takers("normalize", "l2")
     (['mechanisms'], ['mechanisms'], ['mechanisms', 'rows', 'saturation'])
     """
     fields = {name: sweep_model(name).model_fields.get(key) for name in experiment_names()}
-    return [name for name, field in fields.items() if field and (not value or _takes(field, value))]
+    return [
+        name for name, field in fields.items() if field and (value is None or _takes(field, value))
+    ]
 
 
 def _takes(field: FieldInfo, value: object) -> bool:

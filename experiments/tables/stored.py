@@ -230,7 +230,7 @@ def read_sidecar(path: Path) -> Sidecar:
         raise TableError(f"{path}: cannot read: {error}") from None
     sums = sidecar.get("sha256", {}) if isinstance(sidecar, dict) else {}
     are_named = isinstance(sums, dict) and all(map(str.isidentifier, sums))  # kinds become paths
-    if not sums or not are_named or "parameters" not in sidecar:
+    if not sums or not are_named or not isinstance(sidecar.get("parameters"), dict):
         raise TableError(f"{path}: expected the parameters and checksums of a sweep")
     if not {MEASURED, SUMMARY} <= sums.keys():
         lacks = f"expected checksums of {MEASURED} and {SUMMARY}"

@@ -18,8 +18,8 @@ def fit(a: Attention, weights: Array, dtype: str) -> Attention:
     near = max(20 * float(info.eps), 0.001)  # of ln(weight)
     may_be_zero = ~a.hidden & (a.weights < 100 * info.tiny)
     logs = np.log(np.abs(weights))
-    logs[may_be_zero | np.isinf(logs)] = math.nan
     seen = np.isfinite(logs) | may_be_zero
+    logs[np.abs(weights) < info.tiny] = math.nan  # zeros, and numbers of few digits
     if (np.abs(np.diff(logs)) > 1e-6).any():
         # Among other weights, equal ones of all keys are those of a query that sees none.
         is_equal = np.ptp(logs, axis=-1) < 1e-6
@@ -28,7 +28,9 @@ def fit(a: Attention, weights: Array, dtype: str) -> Attention:
     a = replace(a, seen=seen, empty=_empty(a, weights))
     if not seen.any():
         return a
-    return _with_sums(_with_scores(a, logs, near), weights, near)
+    a = _with_scores(a, logs, near)
+    is_tiny = replace(a, seen=np.ones_like(seen)).weights < info.tiny  # under the rule found
+    return _with_sums(replace(a, seen=a.seen | (~a.hidden & is_tiny)), weights, near)
 
 
 def _empty(a: Attention, weights: Array) -> str:

@@ -163,7 +163,10 @@ class Audited:
     def output(self, a: Attention) -> Array:
         """The output of the function; ValueError for one of another shape."""
         given = self.arrays(a)
-        found, again = (np.asarray(self.function(*given), float) for _ in range(2))
+        outputs = [self.function(*given) for _ in range(2)]
+        if isinstance(outputs[0], tuple):
+            raise TypeError("expected the output alone, got a tuple")
+        found, again = (np.asarray(output, float) for output in outputs)
         if not np.allclose(found, again, atol=0.01, equal_nan=True):
             raise ValueError("expected the same output again: is dropout on, or q or k changed?")
         if found.shape != (*a.q.shape[:3], a.v.shape[3]):

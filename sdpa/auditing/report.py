@@ -96,7 +96,7 @@ def audit(
         mask,
         softcap,
         sink=np.reshape(-math.inf if sinks is None else sinks, (-1, 1, 1)),
-        slopes=np.reshape(1 if alibi is None else alibi, (-1, 1, 1)),
+        slopes=np.reshape(np.asarray(1 if alibi is None else alibi, float), (-1, 1, 1)),
         product=product,
         biases={} if alibi is None else {"slope * distance": 1.0},
         groups=groups,
@@ -166,6 +166,9 @@ def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None
     try:
         dq, dk, dv = backward(*audited.arrays(a), b.output.astype(audited.dtype))
         for name, step, gradient in zip("qkv", audited.arrays(b), (dq, dk, dv), strict=True):
+            if (got := np.shape(gradient)) != step.shape:
+                report.findings.append(f"d{name}: shape {got}, expected {step.shape}")
+                return
             moved = replace(a, **{name: getattr(a, name) + 1e-6 * getattr(b, name)})
             right = np.sum((moved.output - a.output) * b.output)
             factors[name] = 1e-6 * np.sum(step * np.asarray(gradient, float)) / right

@@ -216,7 +216,7 @@ def advice(table: Sequence[Row]) -> dict[str, str]:
         heads = [head for head in table if _holding(head)[name]]
         # All heads are wide together: then the cause is rather the scale than what one learned.
         if heads and (name != "wide" or len(heads) == len(table)):
-            names = [" ".join(f"{x} {head[x]}" for x in indices(head)) for head in heads]
+            names = [" ".join(f"{x} {head[x]}" for x in indices([head])) for head in heads]
             is_short = len(names) <= _MOST_NAMED and any(names)
             named = f" ({', '.join(names)})" if is_short else ""
             told[name] = f"In {len(heads)} of {len(table)} heads{named}, {sentence}"

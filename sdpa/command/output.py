@@ -7,7 +7,7 @@ import csv
 import json
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ def listed(table: Sequence[Row], columns: Mapping[str, tuple[str, str]]) -> str:
     <BLANKLINE>
     share: of all
     """
-    names = indices(table[0])
+    names = indices(table)
     lines = [[*names, *columns]]
     for row in table[:_MOST_LINES]:
         fields = [field.format(**row) for field, _ in columns.values()]
@@ -74,9 +74,10 @@ def listed(table: Sequence[Row], columns: Mapping[str, tuple[str, str]]) -> str:
     return "\n".join([*shown, "", *legend])
 
 
-def indices(row: Row) -> list[str]:
-    """The names that number a head, such as layer and head; none of a single head."""
-    return [name for name in ("layer", "head") if name in row]
+def indices(table: Iterable[Row]) -> list[str]:
+    """The names that number heads, such as layer and head; none of a single head."""
+    known = {name for row in table for name in row}
+    return [name for name in ("layer", "head") if name in known]
 
 
 def _plain(value: Any) -> Any:

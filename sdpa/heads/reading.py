@@ -106,14 +106,17 @@ def read_heads(paths: Sequence[Path], options: Options = Options()) -> list[Laye
             mask or `sdpa.diagnose` refuses them.
     """
     roles = ["q", "k"] if options.kind == "q" else [options.kind]
-    arrays = _by_name(paths, roles)
+    if len(paths) > len(roles):
+        expected = f"no more files than arrays ({' and '.join(roles)})"
+        raise ValueError(f"expected {expected}, got {', '.join(map(str, paths))}")
+    files = [arrays_in(path, role) for path, role in zip(paths, roles, strict=False)]
     others = {
         f"mask {one}": _only(Path(one)) for one in options.mask.split(",") if Path(one).suffix
     }
     if options.cu_seqlens:
         others["cu_seqlens"] = _only(options.cu_seqlens)
     with naming(*paths):
-        layers = _by_layer(arrays, roles)
+        layers = _by_layer(files, roles)
         of_all = layers.get(None, {})
         return [
             _layer(number, of_all | own | others, options)
@@ -122,20 +125,13 @@ def read_heads(paths: Sequence[Path], options: Options = Options()) -> list[Laye
         ]
 
 
-def _by_name(paths: Sequence[Path], roles: Sequence[str]) -> Arrays:
-    """The arrays of one file, or those of a file for each role."""
-    if len(paths) == 1:
-        return arrays_in(paths[0], roles[0])
-    if len(paths) != len(roles):
-        expected = " and ".join(roles)
-        raise ValueError(f"expected no more files than arrays ({expected}), got {len(paths)}")
-    return {role: _only(path) for role, path in zip(roles, paths, strict=True)}
-
-
-def _by_layer(arrays: Arrays, roles: Sequence[str]) -> dict[int | None, Arrays]:
-    """The arrays by layer and role; ValueError unless each layer has all roles."""
+def _by_layer(files: Sequence[Arrays], roles: Sequence[str]) -> dict[int | None, Arrays]:
+    """The arrays of files by layer and role; ValueError unless each layer has all roles, once."""
+    names = [name for file in files for name in file]
+    if len({*names}) < len(names):
+        raise ValueError(f"expected different names of arrays, got {', '.join(names)}")
     found: dict[int | None, Arrays] = {}
-    for name, array in arrays.items():
+    for name, array in (pair for file in files for pair in file.items()):
         if match := _NAME.fullmatch(name):
             found.setdefault(int(match[2]) if match[2] else None, {})[match[1]] = array
         elif "mask" in name:
@@ -148,7 +144,7 @@ def _by_layer(arrays: Arrays, roles: Sequence[str]) -> dict[int | None, Arrays]:
         raise ValueError(
             f'expected arrays {" and ".join(roles)}, as np.savez("{"".join(roles)}.npz", {arguments}) '
             f"saves them in one file, or so for each layer ({roles[0]}.0, {roles[0]}.1), got "
-            f"{', '.join([*arrays][:5]) or 'none'}"
+            f"{', '.join(names[:5]) or 'none'}"
         )
     return found
 
@@ -167,7 +163,7 @@ def _layer(number: int | None, arrays: Arrays, options: Options) -> Layer:
     if "cu_seqlens" in arrays:
         heads = replace(heads, documents=_documents(arrays["cu_seqlens"], heads))
     within = heads.within
-    padding = equal_rows(heads.q)
+    padding = equal_rows(heads.q) if heads.k is None else np.asarray(~heads.q.any(axis=-1))
     visible = _visible(heads, padding, arrays, options)
     rounded = 0
     if options.kind == "weights":

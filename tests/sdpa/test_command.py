@@ -64,8 +64,11 @@ def test_it_prints_and_writes_what_the_library_finds():
     ("words", "message"),
     [
         ("diagnose q.npy k.npy --axes positon,head", "--axes: .*; did you mean position?"),
-        ("diagnose q.npy k.npy q.npy", r"no more files than arrays \(q and k\), got 3"),
-        ("diagnose a.npz a.npz", "a.npz: expected one array, got 2"),
+        (
+            "diagnose q.npy k.npy q.npy",
+            r"no more files than arrays \(q and k\), got q.npy, k.npy, q.npy",
+        ),
+        ("diagnose a.npz a.npz", "a.npz: expected different names of arrays, got q, k, q, k"),
         ("diagnose a.npz --mask q", "^a.npz: mask: expected one of none, causal, .*, got 'q'"),
         ("diagnose q.npy k.npy --csv q.npy", "--csv: expected a name that ends in .csv, got q.n"),
         (
