@@ -57,8 +57,9 @@ def measure(
         work = find_work(store, sweeps)
         stored = [Stored(results, sweep) for sweep in sweeps]
         kept = [each for each in stored if work.is_complete(each.sweep) and each.is_current]
-        for path in (path for each in kept for path in each.paths()):
-            report.made(path, None)
+        for each in kept:
+            for path in each.paths():
+                report.made(path, None)
         others = [each.sweep for each in stored if each not in kept]
         if work.todo and not is_supported():
             report.line(

@@ -88,13 +88,13 @@ def audit(
     sinks = RowMap.with_sinks(softcap, sink).sink
     product = "soft cap of scaled q·k" if softcap else "q·k of unit vectors" if normalize else "q·k"
     audited = Audited(
-        attention,
-        dtype,
-        d_k,
-        scaling,
-        normalize,
-        mask,
-        softcap,
+        function=attention,
+        dtype=dtype,
+        d_k=d_k,
+        scaling=scaling,
+        gain=normalize,
+        mask=mask,
+        cap=softcap,
         sink=np.reshape(-math.inf if sinks is None else sinks, (-1, 1, 1)),
         slopes=np.reshape(np.asarray(1 if alibi is None else alibi, float), (-1, 1, 1)),
         product=product,

@@ -81,11 +81,6 @@ PLANTED = [
     ),
     (
         "trials",
-        "variants: [{}, {sink: 0}]\n    trials",
-        "8:21: .*sink: got an unknown key; did you mean sink in experiment: mechanisms.$",
-    ),
-    (
-        "trials",
         "mask: [none, window-4]\n    n_queries: 4\n    trials",
         r"8:18: .*mask\[1\]: got window-4, expected one of none, causal; did you mean mask: window-4 in exp",
     ),

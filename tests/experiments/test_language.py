@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 
 from experiments.kinds.language import cell as language
+from experiments.kinds.language import corpus
 from experiments.kinds.language.cell import Cell, run
-from experiments.kinds.language.corpus import (
-    TEXT,
-    characters,
-    held_out,
-    held_out_stretches,
-    trained_on,
-)
-from experiments.kinds.language.training import of_heads
 from experiments.measuring.chunk import Chunk
 from sdpa import Scaling, diagnose_scores
 from sdpa.row_maps import PLAIN as PLAIN_ROWS
@@ -56,7 +49,7 @@ def test_a_divisor_is_a_smaller_start_and_rate(optimizer, learning_rate, rate):
 def test_records_are_those_of_the_batch():
     cell = replace(SMALL, n_heads=2, scaling=(PLAIN,))
     _, _, found = next(_states(cell))
-    heads = of_heads(found, PLAIN_ROWS)
+    heads = language.of_heads(found, PLAIN_ROWS)
     assert heads.shape == (2, 2, 5)
     step, to_q = found.steps[1], found.to_blocks[1].q[:, 1]
     rows = diagnose_scores(step.scaled[:, 1:2], "causal")
@@ -93,10 +86,10 @@ def test_a_run_that_leaves_the_range_of_numbers_ends():
 
 
 def test_the_loss_is_that_of_text_no_batch_has():
-    trained, rest = trained_on(), held_out()
-    text = "".join(characters()[token] for token in np.concatenate([trained, rest]))
-    assert text == TEXT.read_text(encoding="utf-8")
+    trained, rest = corpus.trained_on(), corpus.held_out()
+    text = "".join(corpus.characters()[token] for token in np.concatenate([trained, rest]))
+    assert text == corpus.TEXT.read_text(encoding="utf-8")
     assert len(rest) == pytest.approx(len(text) / 10, rel=0.01)
-    stretches = held_out_stretches(64)
+    stretches = corpus.held_out_stretches(64)
     assert stretches.shape == (32, 65)
     assert stretches[-1].tolist() == rest[-65:].tolist()

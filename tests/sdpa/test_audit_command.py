@@ -36,6 +36,8 @@ def test_a_function_of_half_precision_is_told_the_option_with_which_it_is_right(
     ran = sdpa("audit", "my_kernels:half", "--dtype", "float16")
     assert ran.returncode == 0
     assert ran.stdout.startswith("audit of half: no findings")
+    wrong = sdpa("audit", "my_kernels:half", "--dtype", "float16", "--scaling", "unscaled").stdout
+    assert "scores: q·k / d_k^1/2, expected q·k\n" in wrong
 
 
 def test_masks_and_slopes_may_be_files_and_findings_fail(tmp_path):
