@@ -81,13 +81,12 @@ def in_turn(q, k, v):
     return attention(q, *(np.tile(x, (1, 2, 1, 1)) for x in (k, v)))
 
 
-def cosines(q, k, v):
-    q, k = (x / np.linalg.norm(x, axis=-1, keepdims=True) for x in (q, k))
-    return attention(q, k, v, "0.1")
+def of_unit_root_mean_squares(q, k, v):
+    q, k = (x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True)) for x in (q, k))
+    return attention(q, k, v)
 
 
 FORMULAS = {
-    "n_keys**0.5": "q·k / n_keys^1/2",
     "1 + d_k**0.5": "q·k / (1 + d_k^1/2)",
     "(n_heads * d_k) ** 0.5": "q·k / d_k^1/2 / n_heads^1/2",
     "-(d_k**0.5)": "-1 * q·k / d_k^1/2",
@@ -103,7 +102,6 @@ REPORTED += [
     (changed(sink=0), "e^sink: 1, expected 1.649", {"sink": 0.5}),
     (changed(ahead=0, last=False), "queries at the first ones, expected", CAUSAL),
     (changed(ahead=-1, fill=-1e9), "keys: positions -inf to -1 from", CAUSAL),
-    (changed(behind=4, ahead=4), "keys: positions -4 to 4 from", {"mask": "window-5"}),
     (lambda q, *x: attention(0 * q, *x), "scores: none, expected q·k", {}),
     (changed(behind=-1), "keys: those that the mask should hide, expected", CAUSAL),
     (changed(ahead=0, fill=-1e4), "hidden keys have a finite score", CAUSAL | {"dtype": "float32"}),
@@ -134,6 +132,6 @@ RIGHT = [
     (changed(cap=30.0), {"softcap": 30.0}),
     (changed(slopes=BY_HEAD, ahead=0), CAUSAL | {"alibi": NUMBERS}),
     (attention, {"groups": 2}),
-    (cosines, {"normalize": 10}),
+    (of_unit_root_mean_squares, {"normalize": 8}),
     (in_blocks, {}),
 ]

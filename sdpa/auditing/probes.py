@@ -73,10 +73,13 @@ class Audited:
 
     @cached_property
     def fixed(self) -> dict[str, int]:
-        """The sizes that a mask or numbers by head decide."""
+        """The sizes that a mask or numbers by head decide, and the width of a gain, because that of
+        root mean squares is another one at each width.
+        """
         shape = np.broadcast_shapes(np.shape(self.mask), self.slopes.shape, self.sink.shape)
         names = "n_keys", "n_queries", "n_heads", "batch"
-        return {size: n for size, n in zip(names, shape[::-1], strict=False) if n > 1}
+        sizes = {size: n for size, n in zip(names, shape[::-1], strict=False) if n > 1}
+        return sizes | {"d_k": self.d_k} if self.gain else sizes
 
     @cached_property
     def sizes(self) -> dict[str, int]:
@@ -93,8 +96,7 @@ class Audited:
         size = 1 if self.gain else spread / multiplier / d_k**0.5
         normal = np.random.default_rng([n_keys, int(spread)]).standard_normal
         q = normal((batch, n_heads, n_queries, d_k)) * size
-        k = normal((batch, n_heads // self.groups, n_keys, d_k))
-        v = normal((batch, n_heads // self.groups, n_keys, d_v))
+        k, v = (normal((batch, n_heads // self.groups, n_keys, d)) for d in (d_k, d_v))
         if largest_score:
             k[..., 0] = (largest_score / multiplier) ** 0.5
             q[..., 0] = k[0, 0, 0, 0] * (-1.0) ** np.arange(n_queries)
@@ -141,7 +143,7 @@ class Audited:
         cases: list[Case] = []
         for words in inputs:
             sizes = {name: int(n) for name, n in map(str.split, words.split(","))}
-            if sizes.keys() & self.fixed:
+            if not self.fixed.items() <= (self.fixed | sizes).items():
                 continue
             a = self.draw(3, **sizes)
             other = self.draw(0.5, **sizes | {"largest_score": 0})
