@@ -99,7 +99,7 @@ REPORTED = [
 ]
 REPORTED += [
     (lambda *x: attention(*x) / 8, "weights sum to: 0.125, expected 1", {}),
-    (changed(sink=0), "e^sink: 1, expected 1.649", {"sink": 0.5}),
+    (changed(sink=0), "(e^sink): 1, expected 1.649", {"sink": 0.5}),
     (changed(ahead=0, last=False), "queries at the first ones, expected", CAUSAL),
     (changed(ahead=-1, fill=-1e9), "keys: positions -inf to -1 from", CAUSAL),
     (lambda q, *x: attention(0 * q, *x), "scores: none, expected q·k", {}),
@@ -108,7 +108,7 @@ REPORTED += [
     (changed(slopes=-BY_HEAD), "+ -1 * slope * distance, expected", {"alibi": NUMBERS}),
     (changed(ahead=0, cap=9.0, fill=-9.0), "or minus the soft cap", CAUSAL | {"softcap": 9.0}),
     (in_turn, "scores: q·k of heads in turn", {"groups": 2}),
-    (in_single, "wrong in all inputs, by about 2^-23 of the largest value", {}),
+    (in_single, "about 2^-23 of the largest value is left\n  wrong in all inputs", {}),
     (
         partial(in_blocks, keep=False),
         "blocks: borders at keys [ 64 128 192 256 320 384 448] of 514",
@@ -119,7 +119,7 @@ REPORTED += [
         "expected the same output again: is dropout on",
         {},
     ),
-    (partial(in_blocks, start=0.0), "low rows are lost: the maximum starts at 0", {}),
+    (partial(in_blocks, start=0.0), "low rows are lost: the maximum starts above", {}),
     (changed(ahead=0), "queries without keys: nan, expected zero", CAUSAL | {"empty": "zero"}),
 ]
 RIGHT = [

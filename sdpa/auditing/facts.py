@@ -15,11 +15,12 @@ _POWERS = {"^1/2": 0.5, "": 1.0, "^1/4": 0.25}
 def fit(a: Attention, weights: Array, dtype: str) -> Attention:
     """The attention with these weights; what no number gives is nan."""
     info = np.finfo(dtype)
-    near = max(20 * float(info.eps), 0.001)  # of ln(weight)
+    near = max(20 * float(info.eps), 0.001)
     may_be_zero = ~a.hidden & (a.weights < 100 * info.tiny)
     logs = np.log(np.abs(weights))
     seen = np.isfinite(logs) | may_be_zero
     logs[np.abs(weights) < info.tiny] = math.nan  # zeros, and numbers of few digits
+    logs[~a.has_keys] = math.nan
     if (np.abs(np.diff(logs)) > 1e-6).any():
         # Among other weights, equal ones of all keys are those of a query that sees none.
         is_equal = np.ptp(logs, axis=-1) < 1e-6
@@ -59,7 +60,8 @@ def _with_scores(a: Attention, logs: Array, near: float) -> Attention:
         return found.swapaxes(0, 1).reshape(found.shape[1], -1)
 
     target = steps(logs)[..., None]
-    least, best = near, None
+    # Numbers in bfloat16 have errors of a hundredth, too.
+    least, best = near + 0.02 * np.abs(target).max(), None
     for name, x in a.products.items():
         features = {name: x} | a.biases
         columns = np.stack([steps(x) for x in features.values()], axis=-1)
@@ -77,7 +79,7 @@ def _with_scores(a: Attention, logs: Array, near: float) -> Attention:
 
 def _with_blocks(a: Attention, logs: Array) -> Attention:
     """The attention with the few keys at which ln w less the expected score jumps, in any row."""
-    jumps = np.abs(np.diff(logs - a.scores)) > 0.01
+    jumps = np.abs(np.diff(logs - a.scores)) > 0.05
     borders = np.flatnonzero(jumps.any(axis=(0, 1, 2))) + 1
     n_keys = logs.shape[-1]
     if not len(borders):
@@ -121,7 +123,7 @@ def words_of(attentions: list[Attention]) -> dict[str, str]:
         "scores": " + ".join(scores) or "none",
         "keys": _keys(attentions),
         "weights sum to": _formula("1", [(a, a.total) for a in given]),
-        "e^sink": _formula("1", [(a, np.exp(a.sink)) for a in given]),
+        "in the sum beside the keys (e^sink)": _formula("1", [(a, np.exp(a.sink)) for a in given]),
         "blocks": max((a.blocks for a in given), key=len),
     }
 
@@ -198,7 +200,8 @@ def _other_keys(given: list[Attention]) -> str:
         is_other = (a.seen == a.hidden).any(axis=-1) & a.has_keys
         for batch, head, query in np.argwhere(is_other):
             keys = _shown(np.flatnonzero(a.seen[batch, head, query]))
-            return f"others; batch entry {batch}, head {head}, query {query} sees {keys}"
+            place = f"batch entry {batch}, head {head}, query {query}"
+            return f"others; {place} sees {keys} of {a.k.shape[2]}"
     return "others"
 
 

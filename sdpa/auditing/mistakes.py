@@ -11,9 +11,16 @@ Mistake = Callable[[Attention], Array]
 _FAR = 100  # scores beyond this are in cases where e^s is 0 or not finite
 
 
-def _split(x: Array) -> Array:
-    """Heads that a reshape without a transpose gives."""
-    return x.swapaxes(1, 2).reshape(x.shape)
+def _of_split_heads(a: Attention) -> Attention:
+    """An attention whose heads a reshape without a transpose gives."""
+    q, k, v = (x.swapaxes(1, 2).reshape(x.shape) for x in (a.q, a.k, a.v))
+    return replace(a, q=q, k=k, v=v)
+
+
+def _of_swapped_axes(a: Attention) -> Array:
+    """The output of an attention of (batch, n, heads, d) without a mask."""
+    q, k, v = (x.swapaxes(1, 2) for x in (a.q, a.k, a.v))
+    return (softmax(a.multiplier * q @ k.mT) @ v).swapaxes(1, 2)
 
 
 def _merge(x: Array) -> Array:
@@ -29,7 +36,10 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "the keys are the values, too (snu-comparch/InfiniGen#5)": lambda a: a.weights @ a.k,
     "a reshape without a transpose splits the heads (reczoo/FuxiCTR#30)": (
-        lambda a: replace(a, q=_split(a.q), k=_split(a.k), v=_split(a.v)).output
+        lambda a: _of_split_heads(a).output
+    ),
+    "reshapes without a transpose split the heads and merge them": (
+        lambda a: _merge(_of_split_heads(a).output)
     ),
     "a reshape without a transpose merges the heads (jsbaan/transformer-from-scratch#6)": (
         lambda a: _merge(a.output)
@@ -37,6 +47,7 @@ MISTAKES: dict[str, Mistake] = {
     "each value gets the weight of the key before, the first one that of the sink": (
         lambda a: np.insert(a.weights[..., :-1], 0, 1 - a.weights.sum(axis=-1), axis=-1) @ a.v
     ),
+    "positions and heads are swapped; the axes are batch, heads, n, d": _of_swapped_axes,
     "weights sum to 1 over queries (FudanNLP/fastNLP#254)": (
         lambda a: softmax(a.masked, -2, a.sink) @ a.v
     ),
@@ -52,7 +63,7 @@ MISTAKES: dict[str, Mistake] = {
     "the sink, 0 if none is expected, is added without the maximum": (
         lambda a: softmax(a.masked, sink=np.nan_to_num(a.sink, neginf=0) + a.top) @ a.v
     ),
-    "low rows are lost: the maximum starts at 0, or is that of all (flashinfer-ai/flashinfer#4267)": (
+    "low rows are lost: the maximum starts above their scores, or is that of all rows (flashinfer-ai/flashinfer#4267)": (
         lambda a: np.where(a.top < -_FAR, 0, a.output)
     ),
     "no maximum is subtracted: e^s is 0 or inf (prescient-design/e3tools#3)": (

@@ -1,6 +1,5 @@
 """The audit of a function: outputs against those of the expected attention, and what explains them."""
 
-import itertools
 import math
 from dataclasses import dataclass, replace
 
@@ -10,12 +9,12 @@ import numpy.typing as npt
 from sdpa._names import not_among
 from sdpa.auditing.facts import words_of
 from sdpa.auditing.mistakes import MISTAKES
+from sdpa.auditing.model import Array
 from sdpa.auditing.probes import Audited, Case, Function
 from sdpa.row_maps import RowMap
 from sdpa.scaling import SCALED, Rule
 
 _TYPES = "float64", "float32", "float16"
-_BASES = "expected", "fitted"
 _EMPTY = "any", "zero", "nan", "uniform"
 
 
@@ -123,59 +122,56 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
         if empty not in ("any", words):
             report.findings.append(f"queries without keys: {words}, expected {empty}")
     wrong = [case for case in cases if not case.is_given_by(case.expected)]
-    expected = words_of([case.expected for case in cases])  # all sizes tell the rule
-    alike = words_of([case.expected for case in wrong or cases])
     facts = words_of([case.fitted for case in wrong or cases])
-    facts |= {x: expected[x] for x in facts if facts[x] == alike.get(x)}
+    expected = words_of([case.expected for case in wrong or cases])
     report.facts |= facts
     if not wrong:
         return
-    inputs = "; ".join(case.words for case in wrong)
-    where = "wrong in " + ("all inputs" if len(wrong) == len(cases) else inputs)
     differing = (x for x in facts if facts[x] != expected.get(x))
     told = [f"{x}: {facts[x]}, expected {expected.get(x, 'none')}" for x in differing]
-    if cause := _cause(cases, told):
-        report.findings += [*cause, where]
-    else:
-        report.findings += [*told, f"{where}, {_size(wrong)}"]
+    inputs = "; ".join(case.words for case in wrong)
+    where = "all inputs" if len(wrong) == len(cases) else inputs
+    report.findings += [*_explained(cases, wrong, told), f"wrong in {where}"]
 
 
-def _cause(cases: list[Case], words: list[str]) -> list[str]:
-    """The facts and the mistake that give all outputs, which are of other inputs than the fit."""
-    for mistake, base in itertools.product(MISTAKES, _BASES):
-        if all(case.is_given_by(getattr(case, base), MISTAKES[mistake]) for case in cases):
-            told = words if base == "fitted" else []
+def _explained(cases: list[Case], wrong: list[Case], told: list[str]) -> list[str]:
+    """The facts and the mistake that give all outputs, which are of other inputs than the fit; else
+    the facts and what they leave.
+    """
+    for mistake, of in MISTAKES.items():
+        if all(case.is_given_by(case.expected, of) for case in cases):
+            return [mistake]
+        if all(case.is_given_by(case.fitted, of) for case in cases):
             return [*told, *filter(None, [mistake])]
-    return []
-
-
-def _size(cases: list[Case]) -> str:
-    """The size of errors, from the attention that is nearer."""
-    size, base = min(
-        (np.median([case.errors(getattr(case, base)).mean() for case in cases]), base)
-        for base in _BASES
-    )
-    beside = f"by about 2^{np.log2(size):.0f} of the largest value from the {base} attention"
-    return f"{beside}; nothing found gives all outputs"
+    left = [min(case.errors(a).mean() for a in (case.expected, case.fitted)) for case in wrong]
+    size = f"2^{np.log2(np.median(left)):.0f} of the largest value"
+    return [*told, f"nothing found gives all outputs; about {size} is left"]
 
 
 def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None:
-    """Tell the factors of dq, dk and dv beside differences of the expected output, along a step."""
-    a, b = audited.draw(3), audited.draw(2)
-    factors = {}
+    """Tell dq, dk and dv beside differences of the expected output, along two steps."""
+    a, *steps = (audited.draw(spread) for spread in (3, 2, 1))
+    upstream = steps[0].output
     try:
-        dq, dk, dv = backward(*audited.arrays(a), b.output.astype(audited.dtype))
-        for name, step, gradient in zip("qkv", audited.arrays(b), (dq, dk, dv), strict=True):
-            if (got := np.shape(gradient)) != step.shape:
-                report.findings.append(f"d{name}: shape {got}, expected {step.shape}")
-                return
-            moved = replace(a, **{name: getattr(a, name) + 1e-6 * getattr(b, name)})
-            right = np.sum((moved.output - a.output) * b.output)
-            factors[name] = 1e-6 * np.sum(step * np.asarray(gradient, float)) / right
+        gradients = backward(*audited.arrays(a), upstream.astype(audited.dtype))
+        for place, (name, gradient) in enumerate(zip("qkv", gradients, strict=True)):
+            factors = []
+            for b in steps:
+                step = audited.arrays(b)[place]
+                if (got := np.shape(gradient)) != step.shape:
+                    raise ValueError(f"d{name} of shape {got}, expected {step.shape}")
+                moved = replace(a, **{name: getattr(a, name) + 1e-6 * getattr(b, name)})
+                right = np.sum((moved.output - a.output) * upstream)
+                factors.append(1e-6 * np.sum(step * np.asarray(gradient, float)) / right)
+            report.facts[f"d{name}"] = words = _multiple(*factors)
+            if words != "right":
+                report.findings.append(f"d{name}: {words}")
     except (Exception, SystemExit) as error:  # whatever it raises is a result
-        report.findings.append(f"backward raises {type(error).__name__}: {error}")
-        return
-    for name, factor in factors.items():
-        report.facts[f"d{name}"] = words = f"{factor:.3g} times the right one, along a random step"
-        if not abs(factor - 1) < 0.01:  # also if it is no number
-            report.findings.append(f"d{name}: {words}")
+        report.findings.append(f"backward: {type(error).__name__}: {error}")
+
+
+def _multiple(one: float, other: float) -> str:
+    """A gradient beside the right one, from its factors along two steps."""
+    if not abs(one - other) < 0.01 * abs(one):  # also if one is no number
+        return "no multiple of the right one"
+    return "right" if abs(one - 1) < 0.01 else f"{one:.3g} times the right one"

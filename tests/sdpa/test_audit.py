@@ -57,19 +57,19 @@ def test_each_mistake_is_found_and_no_other_claims_it(words, monkeypatch):
     [
         (
             lambda q, k, v: attention(q, k, v) + (k.shape[2] > 300),
-            "weights sum to: 515, expected 1 wrong in n_queries 5, n_keys 514, by about",
+            "weights sum to: 515, expected 1 nothing found gives all outputs; about 2^-2 of the",
         ),
         (
             lambda q, k, v: attention(q + 0.3, k, v),
-            "scores: no rule, expected q·k / d_k^1/2 wrong in all inputs, by about 2^-4",
+            "scores: no rule, expected q·k / d_k^1/2 nothing found gives all outputs; about 2^-4",
         ),
         (
             lambda q, k, v: attention(q, k[:, :, :-1], v[:, :, :-1]),
-            "keys: others; batch entry 0, head 0, query 0 sees [ 0 1 2 ... 12 13 14], expected all",
+            "keys: others; batch entry 0, head 0, query 0 sees [ 0 1 2 ... 12 13 14] of 16, expected all",
         ),
         (
             lambda q, k, v: attention(q, k, v, "1") / (q.shape[2] > 1),
-            "q·k / d_k^1/2 keys: others; batch entry 0, head 0, query 0 sees [], expected all",
+            "q·k / d_k^1/2 keys: others; batch entry 0, head 0, query 0 sees [] of 262, expected all",
         ),
         (
             lambda q, *_: (q, q),
@@ -88,7 +88,7 @@ def test_a_mistake_of_decoding_is_told_with_its_inputs():
         return attention(q, k, v, divisor, behind=behind, ahead=0)
 
     assert audit(without_window, mask="window-16").findings == [
-        "scores: q·k, expected q·k / d_k^1/2",
+        "scores: q·k, expected 0.125 * q·k",
         "keys: all, expected those of the mask",
         "wrong in n_queries 1, n_keys 262",
     ]
@@ -107,15 +107,18 @@ def test_changed_arguments_and_rows_that_are_no_number_are_told():
 
 def test_factors_of_gradients_are_told():
     assert audit(attention, backward=backward).findings == []
-    for factor in ("8", "nan"):
-        found = audit(attention, backward=partial(backward, factor=float(factor))).findings
-        assert found == [f"dq: {factor} times the right one, along a random step"]
+    found = audit(attention, backward=partial(backward, factor=8.0)).findings
+    assert found == ["dq: 8 times the right one"]
+    q = np.random.default_rng(0).standard_normal((2, 3, 16, 64))
+    for factor in (math.nan, q):
+        found = audit(attention, backward=partial(backward, factor=factor)).findings
+        assert found == ["dq: no multiple of the right one"]
 
 
 def test_what_a_backward_or_a_function_raises_is_a_finding():
     # One gradient for each query head, in place of the sums of groups.
-    (found,) = audit(attention, groups=2, backward=lambda q, *_: (q, q, q)).findings
-    assert found == "dk: shape (2, 4, 16, 64), expected (2, 2, 16, 64)"
+    found = audit(attention, groups=2, backward=lambda q, *_: (q, q, q)).findings
+    assert found[-1].endswith("dk of shape (2, 4, 16, 64), expected (2, 2, 16, 64)")
     assert "raise SystemExit: 0" in str(audit(lambda *_: sys.exit(0)))
 
 
