@@ -59,7 +59,7 @@ def _saved(path: Path) -> int:
 
 def changes(before: "Results", now: "Results") -> Iterator[str]:
     """A line for each axis of one value that has another one, and for each metric of the figures of a
-    sweep that changed: its largest relative change, and the row.
+    sweep that changed beyond the intervals of both: its largest relative change there, and the row.
 
     Rows belong together that have the same rule and the same values of all axes that vary.
     """
@@ -76,9 +76,10 @@ def changes(before: "Results", now: "Results") -> Iterator[str]:
     metrics = [name for name in now.metrics if name in shown and name in old]
     how: dict[str, Any] = {"on": keys} if keys else {"how": "cross"}  # of one row
     for name in metrics:
-        both = old[[*keys, name]].merge(new[[*keys, name]], suffixes=("_before", ""), **how)
-        was = both[f"{name}_before"]
-        change = (both[name] / was - 1).abs().fillna(0.0)
+        both = old.merge(new, suffixes=("_before", ""), **how)
+        was, low, high = (both[f"{name}{end}_before"] for end in ("", "_low", "_high"))
+        is_apart = (both[f"{name}_high"] < low) | (both[f"{name}_low"] > high)
+        change = (both[name] / was - 1).abs().where(is_apart, 0.0)
         if change.any():
             place = int(change.to_numpy().argmax())
             row = both.iloc[place]
