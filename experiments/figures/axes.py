@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.textpath import TextPath
 from matplotlib.ticker import (
     LogLocator,
     MaxNLocator,
@@ -21,8 +22,8 @@ _EXPONENTS = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
 _LOG_FROM = 8  # a positive quantity with a range above this factor gets a logarithmic axis
 _FEW_DECADES = 300
 _LEGEND_POINTS = 8.5
-_LEGEND_LETTERS = 110  # of one point in an inch
 _LEGEND_LINE = 0.027  # its height in inches per point
+_BESIDE_LABEL = 4.8 * _LEGEND_POINTS  # its marker, and the space to the next column
 
 
 def scale_x(ax: Axes, values: pd.Series) -> None:
@@ -121,12 +122,16 @@ def legend(ax: Axes, title: str = "") -> None:
     """A legend for the labelled lines above all axes of a figure, which grows."""
     figure = ax.figure
     lines = {bars.get_label(): bars for each in figure.axes for bars in each.containers}
-    letters = figure.get_figwidth() * _LEGEND_LETTERS / _LEGEND_POINTS
-    longest = max(map(len, lines))
-    columns = max(1, int(letters / (longest + 8)))
-    rows = math.ceil(len(lines) / columns)
-    # full columns, because a legend fills one column after the other
-    columns = math.ceil(len(lines) / rows)
+    widths = [
+        TextPath((0, 0), latex(label), size=_LEGEND_POINTS).get_extents().width for label in lines
+    ]
+    room = 72 * figure.get_figwidth()
+    for rows in range(1, len(lines) + 1):
+        # full columns, because a legend fills one column after the other
+        columns = math.ceil(len(lines) / rows)
+        longest = [max(part) for part in np.array_split(widths, columns)]
+        if sum(longest) + columns * _BESIDE_LABEL < room:
+            break
     height = _LEGEND_LINE * _LEGEND_POINTS * (rows + bool(title))
     figure.set_figheight(figure.get_figheight() + height)
     figure.legend(

@@ -153,8 +153,8 @@ def assert_true(drawing: Drawing, texts: set[str], caption: str, drawn: Shown) -
     axes = drawn.results.axes
     assert caption.endswith(".")
     assert not re.search(r"\bnan\b|\binf\b|\{|  ", caption), caption
-    lines = [line for ax in drawing.axes for line in ax.lines]
-    places = {f"{x:g}" for line in lines for x in line.get_xdata() if not isinstance(x, str)}
+    xs = (x for ax in drawing.axes for line in ax.lines for x in line.get_xdata())
+    places = {f"{x:g}" for x in xs if not isinstance(x, str)}
     sizes, *_ = caption.split("Not drawn")
     for name in axes.varied(drawn.results.measured):
         listed = re.search(rf"\b{name} = (.+?)(?=, \w+ = |, \d+ cases of |;|\.\s|\.$)", sizes)

@@ -12,11 +12,10 @@ from matplotlib.colors import to_hex
 
 from experiments.config.loader import load_config
 from experiments.figures import curves
-from experiments.figures.axes import scale_x
 from experiments.figures.captions import HOLLOW, plain_caption
-from experiments.figures.rendering import draw
+from experiments.figures.rendering import draw, picture
 from experiments.figures.shown import Shown, shown
-from experiments.figures.style import Drawing, colours_of, panels
+from experiments.figures.style import Drawing, colours_of
 from experiments.figures.words import is_number, listed, under, values_of
 from experiments.kinds.declarations import READING
 from experiments.kinds.figures import FIGURES
@@ -109,11 +108,11 @@ def test_every_figure_has_a_sweep():
 
 @pytest.fixture
 def made(tmp_path):
-    """The results of the sweep of a figure, with random numbers in all tables."""
+    """The results of the sweep of a figure, or of another one, with random numbers in all tables."""
 
-    def of(name: str) -> Results:
+    def of(name: str, text: str = "") -> Results:
         path = tmp_path / "some.yaml"
-        text, *_ = SWEEPS[name]
+        text = text or SWEEPS[name][0]
         path.write_text(f"{{seed: 0, sweeps: {{some: {{{text}, trials: 20}}}}}}")
         (sweep,) = load_config(path).sweeps
         rng = np.random.default_rng(5)
@@ -127,9 +126,9 @@ def made(tmp_path):
         )
         tables = {"measured": table}
         if name == "rows":
-            tables["measured"] = crossed(table, trial=[0, 1], query=[0, 1], key=[0, 1, 2, 3, 4])
-            tables["measured"] = tables["measured"].query("key < n_keys")
-            tables["measured"]["weight"] = rng.random(len(tables["measured"]))
+            places = crossed(table, trial=range(2), query=range(2), key=range(5))
+            seen = places.query("key < n_keys")
+            tables["measured"] = seen.assign(weight=rng.random(len(seen)))
         if name in ("growth", "propagation"):
             layers = crossed(table, layer=range(1, 10)).query("layer <= layers")
             tables["by_layer"] = with_law(layers[[*sweep.values, "trials", "layer"]], rng)
@@ -159,8 +158,8 @@ def made(tmp_path):
 def drawn(made):
     """What is shown of the sweep of a figure, and its drawing."""
 
-    def of(name: str) -> tuple[Shown, Drawing]:
-        what = shown(FIGURES[name], made(name))
+    def of(*given: str) -> tuple[Shown, Drawing]:
+        what = shown(FIGURES[given[0]], made(*given))
         return what, draw(what)
 
     return of
@@ -327,19 +326,26 @@ def test_each_line_has_the_colour_and_the_rows_of_its_label(name, drawn):
     assert [text.get_text() for text in drawing.legends[0].texts] == [*colours]
 
 
-def test_words_name_a_lone_mechanism_and_what_changes_along_x(drawn, monkeypatch):
-    pairs = "d_k: 4, n_keys: 8, variants: [{}, {d_k: 16, n_keys: 32}]"
+def test_a_legend_fills_the_width_of_its_figure(made):
+    drawing = picture(shown(FIGURES["metrics"], made("metrics")))
+    drawing.draw_without_rendering()
+    (legend,) = drawing.legends
+    assert 0.9 < legend.get_window_extent().x1 / drawing.bbox.x1 < 1
+
+
+def test_words_name_a_lone_mechanism_and_what_changes_along_x(drawn):
+    pairs = "d_k: 16, n_keys: 32, variants: [{}, {d_k: 4, n_keys: 8}]"
     sweep = f"experiment: mechanisms, softcap: 20, n_queries: 4, {pairs}, {BOTH}"
-    monkeypatch.setitem(SWEEPS, "mechanisms", (sweep, 4, ""))
-    _, drawing = drawn("mechanisms")
+    _, drawing = drawn("mechanisms", sweep)
     assert [text.get_text() for text in drawing.legends[0].texts] == ["soft cap 20"]
-    assert drawing.axes[-1].get_xlabel() == "d_k (also differing: n_keys)"
+    ax = drawing.axes[-1]
+    assert ax.get_xlabel() == "d_k (also differing: n_keys)"
+    assert (ax.get_xscale(), [*ax.get_xticks()]) == ("log", [4, 16])
 
 
-def test_a_case_has_one_marker_in_all_panels(drawn, monkeypatch):
+def test_a_case_has_one_marker_in_all_panels(drawn):
     cases = "[{}, {mask: causal}, {mask: causal, correlation: 0.5}]"
-    monkeypatch.setitem(SWEEPS, "rules", (f"{LONG}, variants: {cases}, scaling: d_k^1/2", 9, ""))
-    _, drawing = drawn("rules")
+    _, drawing = drawn("rules", f"{LONG}, variants: {cases}, scaling: d_k^1/2")
     of_causal = drawing.axes[0].containers[1]
     assert of_causal.get_label() == "d_k^1/2, causal mask"
     (alone,) = drawing.axes[-1].containers
@@ -382,12 +388,6 @@ def test_a_rule_keeps_its_colour_beside_others():
     assert len({after[rule] for rule in rules}) == len(rules)
 
 
-def test_few_sizes_have_a_logarithmic_axis_with_ticks_at_them():
-    _, [ax] = panels(1, 1, (6, 4))
-    scale_x(ax, pd.Series([64, 16, 32], name="d_k"))
-    assert (ax.get_xscale(), [*ax.get_xticks()]) == ("log", [16, 32, 64])
-
-
 def test_assumptions_are_ratios_to_the_first_row(drawn):
     what, drawing = drawn("assumptions")
     cells = [text.get_text() for text in drawing.axes[0].get_yticklabels()]
@@ -398,10 +398,9 @@ def test_assumptions_are_ratios_to_the_first_row(drawn):
         groups = what.rows.groupby("scaling", sort=False)
         for bars, (rule, rows) in zip(ax.containers, groups, strict=True):
             assert bars.get_label() == under(rule)
-            x, y, low, high = points_of(bars).T
-            first = rows[metric].iloc[0]
-            for end, found in (("", x), ("_low", low), ("_high", high)):
-                assert np.allclose(found, rows[f"{metric}{end}"] / first)
+            x, y, *reach = points_of(bars).T
+            ratios = rows[[metric, f"{metric}_low", f"{metric}_high"]] / rows[metric].iloc[0]
+            np.testing.assert_allclose([x, *reach], ratios.T)
             for place, (_, row) in zip(y, rows.iterrows(), strict=True):
                 others = {"key_mean": 0, "inputs": "gaussian"}
                 named = ["n_keys", *(name for name in others if row[name] != others[name])]
@@ -444,9 +443,9 @@ def test_maps_have_the_ratios_of_the_first_combination_and_their_crossings(drawn
             ratio = plane[row, round(column)]
             assert float(text.get_text()) == pytest.approx(ratio, rel=0.05, abs=0.005)
         equal = crossings[crossings["level"] == 1].sort_values("n_keys")
-        x, y, low, high = points_of(ax.containers[0]).T
-        for found, end in ((x, ""), (low, "_low"), (high, "_high")):
-            assert np.allclose(4 * 4**found, equal[f"crossing{end}"])
+        x, y, *reach = points_of(ax.containers[0]).T
+        ends = equal[["crossing", "crossing_low", "crossing_high"]]
+        np.testing.assert_allclose(4 * 4 ** np.array([x, *reach]), ends.T)
         assert y.tolist() == [0, 1, 2]
         (dashed,) = [line for line in ax.lines if line.get_linestyle() == "--"]
         assert np.allclose(4 * 4 ** dashed.get_xdata(), equal["crossing_exact"])
