@@ -132,6 +132,11 @@ def assert_says(page, *statements):
         assert stated in text
 
 
+def crossing_of(n_keys):
+    """The exact d_k where the median gradient is that with the division, in two digits."""
+    return significant(limits.median_crossing("query_gradient_norm", n_keys), 2)
+
+
 @shipped_only
 def test_readme_states_what_one_layer_does():
     dimension = STUDY["dimension"].measured.set_index(["scaling", "d_k"])
@@ -150,9 +155,7 @@ def test_readme_states_what_one_layer_does():
     at_a_tenth = crossings.query("norm == 'query_gradient' and level == 0.1")
     tenth = at_a_tenth.set_index("n_keys")["crossing_exact"].map(lambda d_k: significant(d_k, 2))
     equal_at = crossings.query(f"level == {EQUAL}").set_index(["norm", "n_keys"])["crossing_exact"]
-    exact = {
-        n: significant(limits.median_crossing("query_gradient_norm", n), 2) for n in (64, 1024)
-    }
+    exact = {n: crossing_of(n) for n in (64, 1024)}
     assert_says(
         "README.md",
         f"among 64 keys averages {weights['unscaled', 64]:.0%} at d_k = 64 and "
@@ -310,9 +313,8 @@ def test_the_exact_crossing_is_one_number_wherever_it_stands():
         known = rows.dropna(subset="crossing_exact").query("n_keys >= 8").set_index("n_keys")
         assert 64 in known.index
         for n_keys, crossing in known["crossing_exact"].items():
-            of_theory = limits.median_crossing("query_gradient_norm", int(n_keys))
-            assert significant(crossing, 2) == significant(of_theory, 2)
-    exact = {n: significant(limits.median_crossing("query_gradient_norm", n), 2) for n in (16, 64)}
+            assert significant(crossing, 2) == crossing_of(int(n_keys))
+    exact = {n: crossing_of(n) for n in (16, 64)}
     said = f"equal only at d_k = {exact[64]:.0f} (exact), and for 16 keys at {exact[16]:.0f}"
     assert said in prose("docs/training.md")
 

@@ -105,8 +105,7 @@ class _Picture:
     @property
     def along(self) -> list[str]:
         """The axes by which the rows of one case differ."""
-        lines = self.lines
-        return [lines.x, lines.by, *(panel.only[0] for panel in lines.panels if panel.only)]
+        return [self.x, *self.lines.apart]
 
     def parts(self) -> list[tuple[Panel, pd.DataFrame]]:
         """Each panel with its rows."""
@@ -167,7 +166,7 @@ class _Picture:
         is_titled = self.lines.facet_by == by
         # one legend for all panels
         whole = part if self.lines.facet_by == CASES else self.rows
-        varied = axes.varied(whole, x, *self.along)
+        varied = axes.varied(whole, *self.along)
         per_point = whole.groupby([x, by])
         apart = [name for name in varied if per_point[name].nunique().max() > 1]
         fixed = [name for name in axes.among(part, x, *varied) if axes.usual[name] is not None]

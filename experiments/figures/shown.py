@@ -55,7 +55,9 @@ def shown(figure: Figure, results: Results) -> Shown:
         rows = table[is_meant] if {*figure.rules} <= {*table["scaling"]} else table
     x, panels = "", list[ShownPanel]()
     if lines:
-        x = lines.x or [*axes.varied(rows, lines.by), "scaling"][0]
+        along = [*axes.varied(rows, *lines.apart), lines.by]
+        is_fixed = lines.x in {"", *axes.usual}.difference(along)
+        x = along[0] if is_fixed else lines.x
         rows, panels = panels_of(lines, x, rows, results)
     elif figure.along:
         rows = _of_cases(figure, rows, axes)

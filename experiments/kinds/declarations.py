@@ -65,8 +65,8 @@ class Lines:
     per metric.
 
     Attributes:
-        x: the axis, `exponent` or `scaling`; empty for the first axis with more than one value, or
-            `scaling`.
+        x: the axis, `exponent` or `layer`. If it is empty or an axis of one value, lines go along the
+            first axis of several that is not `apart`, or along `by`.
         panels: in rows of `columns`.
         size: width and height in inches; with `facet_by`, those of a panel.
         by: what distinguishes lines by colour, `scaling` or an axis of numbers; all other varied
@@ -88,6 +88,11 @@ class Lines:
     columns: int = 0
     shares: bool = False
     table: str = MEASURED
+
+    @property
+    def apart(self) -> list[str]:
+        """What tells the lines and panels of one case apart, beside their metrics."""
+        return [self.by, *(panel.only[0] for panel in self.panels if panel.only)]
 
 
 @dataclass(frozen=True, kw_only=True)

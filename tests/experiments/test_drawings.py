@@ -26,10 +26,11 @@ from experiments.tables.results import Results
 
 FIVE = "[unscaled, d_k^1/4, d_k^1/3, d_k^1/2, d_k^2/3]"
 BOTH = "scaling: [unscaled, d_k^1/2]"
+ONE = f"d_k: 4, n_keys: 8, {BOTH}"
 WIDTHS = "experiment: saturation, n_queries: 4, d_k: [4, 16, 64, 256]"
 LONG = "experiment: saturation, n_queries: 4, d_k: 16, n_keys: [8, 32, 128]"
 LANGUAGE = "experiment: language, d_k: 16, n_keys: 8, learning_rate: [0.002, 0.004, 0.032]"
-STACKS = f"experiment: network, d_k: 4, n_keys: 8, layers: [2, 9], {BOTH}"
+STACKS = f"experiment: network, {ONE}, layers: [2, 9]"
 # By figure: a sweep, the number of rows drawn, and the words for the others.
 SWEEPS = {
     "metrics": (f"{WIDTHS}, n_keys: [8, 32], mask: [none, causal], scaling: {FIVE}", 80, ""),
@@ -333,6 +334,21 @@ def test_a_legend_fills_the_width_of_its_figure(made):
     assert 0.9 < legend.get_window_extent().x1 / drawing.bbox.x1 < 1
 
 
+@pytest.mark.parametrize(
+    ("name", "sweep", "x"),
+    [
+        ("gradients", f"{LONG}, {BOTH}", "n_keys"),
+        ("correlation", f"{WIDTHS}, n_keys: 8, {BOTH}", "d_k"),
+        ("rules", f"experiment: saturation, {ONE}, n_queries: 4, correlation: [0, 1]", "scaling"),
+        ("losses", f"experiment: language, {ONE}, learning_rate: 1, clip: [0, 1]", "clip"),
+    ],
+)
+def test_lines_go_along_another_axis_if_theirs_does_not_vary(name, sweep, x, drawn):
+    what, _ = drawn(name, sweep)
+    assert what.x == x
+    assert {*what.panels[0].rows[x]} == {*what.rows[x]}
+
+
 def test_words_name_a_lone_mechanism_and_what_changes_along_x(drawn):
     pairs = "d_k: 16, n_keys: 32, variants: [{}, {d_k: 4, n_keys: 8}]"
     sweep = f"experiment: mechanisms, softcap: 20, n_queries: 4, {pairs}, {BOTH}"
@@ -444,11 +460,10 @@ def test_maps_have_the_ratios_of_the_first_combination_and_their_crossings(drawn
             assert float(text.get_text()) == pytest.approx(ratio, rel=0.05, abs=0.005)
         equal = crossings[crossings["level"] == 1].sort_values("n_keys")
         x, y, *reach = points_of(ax.containers[0]).T
-        ends = equal[["crossing", "crossing_low", "crossing_high"]]
-        np.testing.assert_allclose(4 * 4 ** np.array([x, *reach]), ends.T)
         assert y.tolist() == [0, 1, 2]
         (dashed,) = [line for line in ax.lines if line.get_linestyle() == "--"]
-        assert np.allclose(4 * 4 ** dashed.get_xdata(), equal["crossing_exact"])
+        ends = equal[["crossing", "crossing_low", "crossing_high", "crossing_exact"]]
+        np.testing.assert_allclose(4 * 4 ** np.array([x, *reach, dashed.get_xdata()]), ends.T)
 
 
 def test_phases_have_the_shares_of_each_case_and_the_line_of_freezing(drawn):
@@ -457,7 +472,7 @@ def test_phases_have_the_shares_of_each_case_and_the_line_of_freezing(drawn):
     for ax, ((spread, rule), rows) in zip(drawing.axes[:-1], groups, strict=True):
         assert ax.get_title() == f"query std = {spread:g}, {under(rule)}"
         plane = rows.assign(share=rows["entropy"] / np.log(rows["n_keys"]))
-        shares = plane.pivot_table(index="n_keys", columns="d_k", values="share").to_numpy()
+        shares = plane.pivot_table(index="n_keys", columns="d_k", values="share")
         np.testing.assert_allclose(ax.images[0].get_array(), shares)
         exponent = rows["exponent"].iloc[0]
         freezing = [line for line in ax.lines if line.get_linestyle() == "--"]
@@ -474,7 +489,7 @@ def test_rows_are_the_weights_of_the_first_draw(drawn):
     first = what.results.measured.query("trial == 0 and n_keys == 3")
     groups = first.groupby(["d_k", "scaling"], sort=False)
     for ax, ((d_k, rule), rows) in zip(drawing.axes[:-1], groups, strict=True):
-        weights = rows.pivot_table(index="query", columns="key", values="weight").to_numpy()
+        weights = rows.pivot_table(index="query", columns="key", values="weight")
         np.testing.assert_allclose(ax.images[0].get_array(), weights)
         mean = f"mean of largest: {weights.max(axis=1).mean():.2f}"
         assert ax.get_title() == f"d_k = {d_k}, {rule}\n{mean}"

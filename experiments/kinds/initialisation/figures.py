@@ -31,7 +31,7 @@ def _initialisation(tables: Tables) -> Numbers:
 FIGURES = (
     Figure(
         name="initialisation",
-        shows="Variance of scaled scores and largest weight by scheme of initial weights",
+        shows="Variance of scores and largest weight under each scheme of initial weights",
         lines=Lines(
             "scheme",
             (Panel("score_variance", "variance of a score"), Panel("max_weight", equal="low")),

@@ -51,7 +51,7 @@ def _has_cut(tables: Tables) -> bool:
 FIGURES = (
     Figure(
         name="losses",
-        shows="Loss of a trained decoder over the learning rate, by rule",
+        shows="Loss of a trained decoder, by rule",
         metrics=("final_loss", "diverged"),
         lines=Lines(
             "learning_rate",

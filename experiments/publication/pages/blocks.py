@@ -112,10 +112,16 @@ def _model_columns(_: Source) -> str:
 def _figures(_: Source) -> str:
     """Every possible figure of a sweep; a sweep that names none gets the default one."""
     rows = [
-        (code(figure.of), code(name), figure.shows, "yes" * (name in default_figures(figure.of)))
+        (
+            code(figure.of),
+            code(name),
+            figure.shows,
+            figure.lines.x if figure.lines else "",
+            "yes" * (name in default_figures(figure.of)),
+        )
         for name, figure in FIGURES.items()
     ]
-    return markdown(["sweeps of", "figure", "shows", "by default"], rows)
+    return markdown(["sweeps of", "figure", "shows", "along", "by default"], rows)
 
 
 BLOCKS: dict[str, Callable[[Source], str]] = {

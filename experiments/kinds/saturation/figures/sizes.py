@@ -158,7 +158,7 @@ FIGURES = (
     ),
     Figure(
         name="rules",
-        shows="Scaling rules in longer rows: entropy, largest weight and own key's weight",
+        shows="Scaling rules: entropy, largest weight and own key's weight",
         lines=Lines(
             "n_keys",
             (
@@ -188,7 +188,7 @@ FIGURES = (
     ),
     Figure(
         name="gradients",
-        shows="Gradient norms against d_k: medians beside root mean squares",
+        shows="Gradient norms: medians beside root mean squares",
         lines=Lines(
             "d_k",
             (

@@ -106,7 +106,7 @@ FIGURES = (
     ),
     Figure(
         name="variance",
-        shows="Score variance against d_k, and over its exact value",
+        shows="Score variance, and its ratio to the exact value",
         lines=Lines(
             "d_k",
             (

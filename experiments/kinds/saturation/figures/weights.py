@@ -111,7 +111,7 @@ FIGURES = (
     ),
     Figure(
         name="length",
-        shows="Entropy and largest weight against the number of keys",
+        shows="Entropy and largest weight",
         metrics=("max_weight", "entropy"),
         lines=Lines(
             "n_keys",
@@ -153,7 +153,7 @@ FIGURES = (
     ),
     Figure(
         name="saturation",
-        shows="Largest weight, entropy and share of saturated rows against d_k",
+        shows="Largest weight, entropy and share of saturated rows",
         lines=Lines(
             "d_k",
             (
