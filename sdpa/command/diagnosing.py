@@ -75,6 +75,12 @@ _ADVICE = {
     ),
 }
 
+_NO_ADVICE = (
+    "No advice: no head counts as saturated (most rows have a weight above 0.99), flat (spread below "
+    "0.2) or a sink (one key gets most of the weight), and not all count as wide (spread above 2). "
+    "Heads that pick their keys, have few keys or queries, or change under a causal mask do not count."
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
@@ -101,7 +107,7 @@ def run(given: argparse.Namespace) -> int:
         f"Diagnosis of {' and '.join(map(str, given.files))}: {read_as(layers[0])}\n{sizes(table)}",
         f"{listed(heads, _COLUMNS)}\n(in brackets): exact value for rows of normal scores of this "
         "spread; q and k with structure differ",
-        "\n".join(told.values()) or "No advice: these numbers alone ask for no change.",
+        "\n".join(told.values()) or _NO_ADVICE,
         "\n".join(notes(layers, table)),
     ]
     tell(given, "\n\n".join(filter(None, map(wrapped, parts))), table)

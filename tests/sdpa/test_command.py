@@ -157,7 +157,7 @@ def test_advice_without_a_mask_holds_for_a_decoder_too():
     assert "wide" in advice(table_of(read_heads(files)))
     said = printed(sdpa("diagnose", *files))
     assert "for a decoder, add --mask causal" in said
-    assert "No advice" in said
+    assert "No advice: no head counts as saturated" in said
 
 
 def test_hidden_scores_and_rows_do_not_count():
