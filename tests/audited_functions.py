@@ -98,7 +98,6 @@ REPORTED = [
     for formula, words in FORMULAS.items()
 ]
 REPORTED += [
-    (lambda *x: attention(*x) / 8, "weights sum to: 0.125, expected 1", {}),
     (changed(sink=0), "(e^sink): 1, expected 1.649", {"sink": 0.5}),
     (changed(ahead=0, last=False), "queries at the first ones, expected", CAUSAL),
     (changed(ahead=-1, fill=-1e9), "keys: positions -inf to -1 from", CAUSAL),
@@ -119,7 +118,7 @@ REPORTED += [
         "expected the same output again: is dropout on",
         {},
     ),
-    (partial(in_blocks, start=0.0), "low rows are lost: the maximum starts above", {}),
+    (partial(in_blocks, start=0.0), "low rows are lost: the maximum starts above them", {}),
     (changed(ahead=0), "queries without keys: nan, expected zero", CAUSAL | {"empty": "zero"}),
 ]
 RIGHT = [

@@ -63,7 +63,7 @@ MISTAKES: dict[str, Mistake] = {
     "the sink, 0 if none is expected, is added without the maximum": (
         lambda a: softmax(a.masked, sink=np.nan_to_num(a.sink, neginf=0) + a.top) @ a.v
     ),
-    "low rows are lost: the maximum starts above their scores, or is that of all rows (flashinfer-ai/flashinfer#4267)": (
+    "low rows are lost: the maximum starts above them, or is that of all rows (flashinfer-ai/flashinfer#4267)": (
         lambda a: np.where(a.top < -_FAR, 0, a.output)
     ),
     "no maximum is subtracted: e^s is 0 or inf (prescient-design/e3tools#3)": (

@@ -66,7 +66,6 @@ class Attention:
             "q·k of unit vectors": _unit(q) @ _unit(k).mT,
             "soft cap of scaled q·k": cap * np.tanh(products * self.multiplier / cap),
             "soft cap of unscaled q·k": cap * np.tanh(products / cap),
-            "q·k of vectors that are unit over heads": _unit(q, 1) @ _unit(k, 1).mT,
             "q·k of visible keys": np.where(self.hidden, 0, products),
             "q·k of keys reshaped, not transposed": q @ k.reshape(k.mT.shape),
             "q·k of heads in turn": q @ in_turn(k, self.groups).mT,
@@ -117,5 +116,5 @@ def in_turn(x: Array, groups: int) -> Array:
     return np.tile(x[:, ::groups], (1, groups, 1, 1))
 
 
-def _unit(x: Array, axis: int = -1) -> Array:
-    return np.asarray(x / np.linalg.norm(x, axis=axis, keepdims=True))
+def _unit(x: Array) -> Array:
+    return np.asarray(x / np.linalg.norm(x, axis=-1, keepdims=True))

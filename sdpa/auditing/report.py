@@ -9,7 +9,6 @@ import numpy.typing as npt
 from sdpa._names import not_among
 from sdpa.auditing.facts import words_of
 from sdpa.auditing.mistakes import MISTAKES
-from sdpa.auditing.model import Array
 from sdpa.auditing.probes import Audited, Case, Function
 from sdpa.row_maps import RowMap
 from sdpa.scaling import SCALED, Rule
@@ -153,21 +152,22 @@ def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None
     a, *steps = (audited.draw(spread) for spread in (3, 2, 1))
     upstream = steps[0].output
     try:
-        gradients = backward(*audited.arrays(a), upstream.astype(audited.dtype))
-        for place, (name, gradient) in enumerate(zip("qkv", gradients, strict=True)):
-            factors = []
-            for b in steps:
-                step = audited.arrays(b)[place]
-                if (got := np.shape(gradient)) != step.shape:
-                    raise ValueError(f"d{name} of shape {got}, expected {step.shape}")
-                moved = replace(a, **{name: getattr(a, name) + 1e-6 * getattr(b, name)})
-                right = np.sum((moved.output - a.output) * upstream)
-                factors.append(1e-6 * np.sum(step * np.asarray(gradient, float)) / right)
-            report.facts[f"d{name}"] = words = _multiple(*factors)
-            if words != "right":
-                report.findings.append(f"d{name}: {words}")
+        found = backward(*audited.arrays(a), upstream.astype(audited.dtype))
+        dq, dk, dv = (np.asarray(gradient, float) for gradient in found)
     except (Exception, SystemExit) as error:  # whatever it raises is a result
-        report.findings.append(f"backward: {type(error).__name__}: {error}")
+        report.findings.append(f"backward raises {type(error).__name__}: {error}")
+        return
+    for place, (name, gradient) in enumerate({"q": dq, "k": dk, "v": dv}.items()):
+        each = [audited.arrays(b)[place] for b in steps]
+        moved = [getattr(a, name) + 1e-6 * getattr(b, name) for b in steps]
+        right = [np.sum((replace(a, **{name: x}).output - a.output) * upstream) for x in moved]
+        words = f"shape {gradient.shape}, expected {each[0].shape}"
+        if gradient.shape == each[0].shape:
+            along = [1e-6 * np.sum(step * gradient) for step in each]
+            words = _multiple(*np.divide(along, right))
+        report.facts[f"d{name}"] = words
+        if words != "right":
+            report.findings.append(f"d{name}: {words}")
 
 
 def _multiple(one: float, other: float) -> str:
