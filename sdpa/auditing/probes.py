@@ -35,11 +35,12 @@ class Case(NamedTuple):
         """
         found = np.nan_to_num(self.found, posinf=0, neginf=0)
         try:
-            errors = np.abs(found - mistake(a)).max(axis=-1) / np.abs(a.v).max()
+            errors = np.abs(found - mistake(a)).max(axis=-1)
         except ValueError:
             return np.array(math.inf)
         is_told = a.has_keys & a.seen.any(axis=-1)
-        return np.where(is_told, np.nan_to_num(errors, nan=math.inf), 0)
+        largest = max(np.abs(a.v).max(), np.abs(found).max())
+        return np.where(is_told, np.nan_to_num(errors, nan=math.inf), 0) / largest
 
     def is_given_by(self, a: Attention, mistake: Mistake = MISTAKES[""]) -> bool:
         """True if rounding, which grows with scores, may explain all differences."""
@@ -139,6 +140,7 @@ class Audited:
             "n_queries 130, n_keys 262",
             "n_queries 5, n_keys 514",
             f"largest_score {largest}",  # neither e^s nor e^-s is a number above 0
+            f"largest_score {largest}, n_queries 130, n_keys 262",  # of several blocks
         )
         cases: list[Case] = []
         for words in inputs:
