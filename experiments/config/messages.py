@@ -19,12 +19,13 @@ _OUR_WORDS = {
     "^Input should be ": "expected ",
     "^(List|Dictionary) should have .*": "expected at least one",
     "a valid dictionary.*": "keys with values",
-    "valid integer": "whole number",
+    "valid integer": "whole number such as 64 or 2^6",
     "valid number": "number",
     "greater than or equal to": "at least",
     "less than or equal to": "at most",
     "greater than": "more than",
 }
+_BETWEEN_ITEMS = r",(?![^(]*\))"  # a comma outside of brackets
 # Keys in the words of other programs and papers.
 _OTHER_WORDS = {
     "causal": "mask: causal",
@@ -70,7 +71,17 @@ def note(document: Document, error: ErrorDetails) -> None:
             first = error["ctx"]["first"]
             expected += f"; [{first}] is {document.written((*path, first))}"
             path = (*path, error["ctx"]["index"])
-        document.fault(path, f"got {document.written(path)}, {expected}")
+        written = document.written(path)
+        is_listed = isinstance(error["loc"][-1], int)
+        hint = _of_commas(written, expected) if is_listed else ""
+        document.fault(path, f"got {written}, {expected}{hint}")
+
+
+def _of_commas(written: str, expected: str) -> str:
+    """A hint at the brackets or quotes that a value with commas misses; empty without commas."""
+    if "formula" in expected and written.count("(") != written.count(")"):
+        return '; in a list, a rule with a comma stands in quotes: "max(8, d_k^1/2)"'
+    return "; a list stands in [ ]" if re.search(_BETWEEN_ITEMS, written) else ""
 
 
 def _expected(error: ErrorDetails) -> str:

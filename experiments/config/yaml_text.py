@@ -18,7 +18,8 @@ _DECIMAL = rf"[-+]?(?:{_WHOLE}(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]{{1,2}})?"
 _NUMBER = re.compile(rf"{_POWER}|{_FRACTION}|{_DECIMAL}")
 _END = rf"(?:{_POWER}|{_WHOLE})"
 _RANGE = rf"({_END}) *\.\. *({_END}) *([*+]) *({_END})"
-_EXPECTED = "expected a range such as 4..512*2 or 16..64+16"
+_A_RANGE = "a range such as 4..512*2 or 16..64+16"
+_EXPECTED = f"expected a whole number such as 64 or 2^6, or {_A_RANGE}"
 _MAX_RANGE = 100_000
 _MAX_NUMBER_LENGTH = 40
 
@@ -156,17 +157,17 @@ def number_or_text(text: str) -> int | float | str:
 
 
 def range_or_value(value: Plain) -> tuple[Plain, ...]:
-    """The whole numbers of a range, both ends included; any other value alone.
+    """The whole numbers of a range, both ends included; a value that is no text alone.
 
     `a..b*f` multiplies by f, and `a..b+s` adds s.
 
     Raises:
-        ValueError: the range has another form, no end at b, or too many values.
+        ValueError: the text is no range, or one with no end at b or too many values.
 
     >>> range_or_value("4..32*2"), range_or_value("2^4..64+16"), range_or_value(8)
     ((4, 8, 16, 32), (16, 32, 48, 64), (8,))
     """
-    if not isinstance(value, str) or ".." not in value:
+    if not isinstance(value, str):
         return (value,)
     parts = re.fullmatch(_RANGE, value)
     if not parts:
@@ -175,7 +176,7 @@ def range_or_value(value: Plain) -> tuple[Plain, ...]:
     adds = parts[3] == "+"
     growth = step if adds else first * (step - 1)
     if first > last or growth < 1:
-        raise ValueError(f"{_EXPECTED}, which grows from its start to its end")
+        raise ValueError(f"expected {_A_RANGE}, which grows from its start to its end")
     if adds and (last - first) // step >= _MAX_RANGE:
         raise ValueError(f"expected a range of at most {_MAX_RANGE} values")
     values = [first]

@@ -82,7 +82,7 @@ def test_watch_runs_at_every_save_and_names_the_largest_changes(suite, monkeypat
     ended = suite("watch", text=text.format(30, 3))
     assert ended.returncode == 130
     assert ended.stderr.splitlines() == [
-        f"{suite.config}:9:13: sweeps.mine.trials: got few, expected a whole number",
+        f"{suite.config}:9:13: sweeps.mine.trials: got few, expected a whole number such as 64 or 2^6",
         "interrupted; finished work is kept; repeat the command to continue",
     ]
     assert ended.stdout.count("waiting for") == 3
