@@ -135,10 +135,11 @@ def measure_chunks(store: Store, work: Work, workers: Workers, report: Reporter)
     report.line(
         f"measuring {counted(len(work.todo), 'chunk')} of {counted(len(names), 'sweep')} for "
         f"{store.folder.parent} with {workers}, "
-        f"about {duration(work.seconds / workers.slots)} without tables and figures{less}"
+        f"about {duration(work.seconds / workers.slots)} without exact values, tables and figures"
+        f"{less}"
     )
     with (
-        report.progress(work.seconds) as advance,
+        report.progress(work.seconds, "measuring") as advance,
         closing(workers.measure(work.todo)) as measured,
     ):
         for task, packed in measured:
@@ -162,7 +163,7 @@ def _write_tables(
 
     rows = sum(len(row_cells(sweep.cells)) for sweep in due)
     seen = steps().value
-    with report.progress(rows) as advance, helpers(jobs, len(due)) as submit:
+    with report.progress(rows, "all tables") as advance, helpers(jobs, len(due)) as submit:
 
         def write(sweep: Sweep, made: "Future[Results]") -> None:
             nonlocal seen
@@ -218,7 +219,9 @@ def plan_lines(
     yield from _multiplying(sweeps)
     total = duration(work.seconds / workers.slots)
     plus = ", plus the trials that the pilots will request" if work.needs_pilot else ""
-    yield f"total without tables and figures: {total} with {workers}{plus}; tables go to {results}"
+    yield f"measuring: about {total} with {workers}{plus}; tables go to {results}"
+    if work.todo:
+        yield "exact values, tables and figures come on top; for long rows, they may take longer"
 
 
 def _state(sweep: Sweep, results: Path, work: Work) -> str:

@@ -121,7 +121,7 @@ class Reporter:
         self._next = text
 
     @contextmanager
-    def progress(self, total: float, of: str = "the run") -> Iterator[Advance]:
+    def progress(self, total: float, of: str) -> Iterator[Advance]:
         """A function that counts finished work: its name and its amount.
 
         On a terminal a bar is visible during the block; in a log, a line appears now and then.

@@ -85,7 +85,7 @@ def test_a_killed_worker_ends_the_run_at_once_and_names_a_cell(store):
             victim.kill()
 
     report = Reporter(say=lambda _: None)
-    report.progress = lambda _: nullcontext(kill_one)
+    report.progress = lambda *_: nullcontext(kill_one)
     with pytest.raises(MeasurementError, match=r"sweep wide, cell d_k=.*: a worker process died"):
         measured(store, long, jobs=2, report=report)
     assert set(multiprocessing.active_children()) <= others
