@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from experiments.commands.request import Body, Request, exit_on_error, run_command
+from experiments.commands.request import Body, Request, exit_on_error, job_of, run_command
+from experiments.config.loader import ConfigError
 from experiments.config.paths import FIGURE_FOLDER
 from experiments.kinds.figures import metrics_of
 from experiments.tables.reporter import Reporter
@@ -24,12 +25,17 @@ _FAILED = 2  # the largest status of a run that waits for the next save
 
 def at_every_save(asked: Request, body: Body) -> NoReturn:
     """Run a command now and at every save of its config, until Ctrl-C; errors wait for the next
-    save.
+    save. A config that does not exist, and an unknown sweep of a valid one, end it at the start.
     """
     before: dict[str, Results] = {}
     seen = -1
     say = Reporter().line
     with exit_on_error(folder=lambda: asked.folder):
+        try:
+            job_of(asked, Reporter())
+        except ConfigError:  # a save may mend it
+            if not asked.config.exists():
+                raise
         while True:
             if (saved := _saved(asked.config)) == seen:
                 time.sleep(_PAUSE)

@@ -86,6 +86,7 @@ def test_watch_runs_at_every_save_and_names_the_largest_changes(suite, monkeypat
         "interrupted; finished work is kept; repeat the command to continue",
     ]
     assert ended.stdout.count("waiting for") == 3
+    assert "wrote" not in ended.stdout
     assert "mine: all rows have n_keys = 60, not 30\n" in ended.stdout
     assert "mine: entropy 3.401 -> 4.094 at d_k = " in ended.stdout  # ln 30 and ln 60
 
@@ -194,7 +195,7 @@ def test_an_exception_in_a_command_is_a_line_and_its_traceback_a_file(suite, mon
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("run", "yours"), "got the sweep 'yours', expected one of mine"),
+        (("watch", "yours"), "got the sweep 'yours', expected one of mine"),
         (("runn",), "No such command"),
         (
             ("all", "--format", "png,jpg"),
@@ -212,7 +213,7 @@ def test_bad_usage_exits_2(suite, words, message):
 
 def test_plan_says_what_is_missing_and_what_is_there(suite, monkeypatch):
     more, kind = SMALL.replace("2000]", "2000, 3000]"), r"mine +2 +3 +"
-    assert re.search(rf"{kind}2 of 2 chunks .* missing\n", suite("plan").stdout)
+    assert re.search(rf"{kind}2 of 2 chunks .* missing\n.*\nexact values", suite("plan").stdout)
     suite("run")
     complete = suite("plan").stdout
     assert re.search(rf"{kind}0 of 2 chunks .* complete\n", complete)
