@@ -10,6 +10,7 @@ unknown := $(filter-out $(ANYWHERE) $(TYPED) MAKE% SHELL,$(given))
 $(if $(unknown),$(error make: got $(unknown:%=%=), expected some of $(ANYWHERE) $(TYPED)))
 files := $(filter %.yaml %.yml,$(MAKECMDGOALS))
 $(if $(files),$(error make: got $(files), expected CONFIG=$(firstword $(files))))
+$(if $(filter 0 -%,$(JOBS)),$(error make: got JOBS=$(JOBS), expected at least 1))
 $(if $(filter quick,$(MAKECMDGOALS)),$(if $(filter CONFIG,$(given)),$(error make quick: expected make all CONFIG=$(CONFIG))))
 
 PY = .venv/bin/python

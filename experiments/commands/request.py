@@ -34,6 +34,7 @@ from experiments.running.work import Workers
 from experiments.running.workers import LocalWorkers, default_jobs
 from experiments.tables.reporter import Reporter
 from experiments.tables.study import Study
+from sdpa._names import did_you_mean
 
 _FORMATS = ("png", "svg", "pdf")
 _KEPT = "finished work is kept; repeat the command to continue"
@@ -157,8 +158,11 @@ def job_of(asked: Request, report: Reporter) -> Job:
     known = {sweep.name: sweep for sweep in config.sweeps}
     for name in asked.names:
         if name not in known:
+            beside = Path(f"{name}.yaml")
+            is_meant = beside.exists() and beside != asked.config
+            hint = did_you_mean(f"CONFIG={beside}" if is_meant else None)
             raise UsageError(
-                f"{asked.config}: got the sweep {name!r}, expected one of {', '.join(known)}"
+                f"{asked.config}: got the sweep {name!r}, expected one of {', '.join(known)}{hint}"
             )
     chosen = tuple(sweep for sweep in config.sweeps if not asked.names or sweep.name in asked.names)
     workers, formats = asked.workers(report.line), asked.further_formats

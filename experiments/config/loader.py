@@ -17,6 +17,7 @@ from experiments.config.yaml_text import Document, Fault
 from experiments.kinds.figures import default_figures
 from experiments.measuring.columns import cell_fields
 from experiments.measuring.experiment import load_experiment
+from sdpa._names import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,9 @@ def load_config(path: Path) -> Config:
         text = path.read_text(encoding="utf-8", errors="surrogateescape")
         document = Document(text)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot read: {error.strerror}") from None
+        meant = f"{path}.yaml"
+        hint = did_you_mean(meant if Path(meant).exists() else None)
+        raise ConfigError(f"{path}: cannot read: {error.strerror}{hint}") from None
     except Fault as fault:
         raise _error(path, [fault]) from None
     checked = _checked(document)

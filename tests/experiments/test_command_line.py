@@ -18,7 +18,7 @@ from experiments.figures import draw, rendering
 from experiments.publication.pages import index
 from experiments.tables import analyse
 from experiments.tables.stored import Stored
-from tests.command_line import SMALL, Suite, in_a_process, printed
+from tests.command_line import SMALL, Suite, call, in_a_process, printed
 from tests.suite_process import ROOT
 
 TABLES = (
@@ -209,6 +209,13 @@ def test_bad_usage_exits_2(suite, words, message):
     assert refused.returncode == 2
     assert message in refused.stderr
     assert not suite.folder.exists()
+
+
+def test_a_config_that_a_user_may_mean_is_named(suite, monkeypatch):
+    monkeypatch.chdir(suite.config.parent)
+    suite.config.rename("yours.yaml")
+    for refused in (call("watch", "--config", "yours"), suite("plan", "yours", text=SMALL)):
+        assert refused.stderr.endswith("yours.yaml?\n")
 
 
 def test_plan_says_what_is_missing_and_what_is_there(suite, monkeypatch):
