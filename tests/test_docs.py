@@ -410,7 +410,7 @@ def test_the_code_of_first_steps_runs(monkeypatch):
     for page in ("docs/cases.md", "results/README.md"):
         for block in blocks(PAGES[page], "python"):
             exec(block, names)
-    (line,) = re.findall(r"^pd\.read_csv.*pivot.*$", PAGES["docs/cases.md"], re.MULTILINE)
+    (line,) = re.findall(r"^table.*unstack.*$", PAGES["docs/cases.md"], re.MULTILINE)
     assert [*eval(line, names)] == ["d_k^1/2", "d_k^1/3", "d_k^2/3", "unscaled"]
 
 
