@@ -52,6 +52,14 @@ FUNCTIONS: dict[str, Callable[..., float]] = {
     "min": min,
 }
 _OF_TWO = ("max", "min")
+# What a function without its brackets, or a name of other programs, may mean.
+_MEANT = {
+    "ln": "ln(n_keys)",
+    "log": "ln(n_keys)",
+    "none": UNSCALED,
+    "sqrt": SCALED,
+    "sqrt_dk": SCALED,
+}
 # A size or a function of one, "^" and a fraction, which Python's grammar wants in brackets.
 _FRACTION = re.compile(r"(\w|\w\(\w+\))\s*\^\s*(-?\s*\d+\s*/\s*\d+)(?![\d.])")
 # Any other fraction may be meant as an exponent or not, as in (0.1*ln(40)+1)^2/8 and d_k**1/2.
@@ -217,7 +225,8 @@ def _compiled(node: ast.expr) -> Formula:
             combine, first, second = _OPERATORS[type(sign)], _compiled(left), _compiled(right)
             return lambda *sizes: combine(first(*sizes), second(*sizes))
         case ast.Name(name) | ast.Call(ast.Name(name)):
-            raise _RefusedError(did_you_mean(nearest(name, (*SIZES, *FUNCTIONS))))
+            others = {*SIZES, *FUNCTIONS} - {name}
+            raise _RefusedError(did_you_mean(_MEANT.get(name) or nearest(name, others)))
     raise _RefusedError
 
 
