@@ -34,13 +34,13 @@ class Case(NamedTuple):
         What is found and no number stands for 0; queries without keys say nothing.
         """
         found = np.nan_to_num(self.found, posinf=0, neginf=0)
+        largest = max(np.abs(a.v).max(), np.abs(found).max())
         try:
-            errors = np.abs(found - mistake(a)).max(axis=-1)
+            errors = np.abs(found - mistake(a)).max(axis=-1) / largest
         except ValueError:
             return np.array(math.inf)
         is_told = a.has_keys & a.seen.any(axis=-1)
-        largest = max(np.abs(a.v).max(), np.abs(found).max())
-        return np.where(is_told, np.nan_to_num(errors, nan=math.inf), 0) / largest
+        return np.where(is_told, np.nan_to_num(errors, nan=math.inf), 0)
 
     def is_given_by(self, a: Attention, mistake: Mistake = MISTAKES[""]) -> bool:
         """True if rounding, which grows with scores, may explain all differences."""
