@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.lines import Line2D
 from matplotlib.textpath import TextPath
 from matplotlib.ticker import (
     LogLocator,
@@ -118,10 +119,13 @@ def spans_widely(values: Floats) -> bool:
     return bool(known.size and known.min() > 0 and known.max() / known.min() > _LOG_FROM)
 
 
-def legend(ax: Axes, title: str = "") -> None:
-    """A legend for the labelled lines above all axes of a figure, which grows."""
+def legend(ax: Axes, title: str = "", keys: dict[str, Line2D] | None = None) -> None:
+    """A legend for the labelled lines above all axes of a figure, which grows; or for fewer keys, by
+    label.
+    """
     figure = ax.figure
-    lines = {bars.get_label(): bars for each in figure.axes for bars in each.containers}
+    whole = {bars.get_label(): bars for each in figure.axes for bars in each.containers}
+    lines = min(whole, keys or whole, key=len)
     widths = [
         TextPath((0, 0), latex(label), size=_LEGEND_POINTS).get_extents().width for label in lines
     ]

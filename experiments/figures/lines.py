@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from experiments.figures.axes import legend, scale_x, scale_y
 from experiments.figures.panels import EQUAL, Line, ShownPanel
@@ -27,9 +28,9 @@ from experiments.kinds.support import is_few, significant
 from experiments.measuring.experiment import Floats
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.tables.results import Results
+from sdpa.scaling import UNSCALED
 
-MARKERS = "osD^vP*X"
-_STYLES = ("-", "--", ":")
+_LOOKS = [*zip("osD^vP*X" * 3, ("-", "--", ":") * 8, strict=True)]  # markers and dashes
 _LEAST_WIDTH = 6.0  # of a figure, for its caption
 _BELOW_WORDS = 0.85  # the height of the line of a crossing
 
@@ -40,19 +41,32 @@ def draw_lines(picture: Lines, what: Shown) -> Drawing:
         return empty(f"No rule of this sweep has a value of {what.x}.")
     colours = colours_of(what.rows[picture.by])
     figure, axes = _layout(picture, what.panels)
-    for ax, panel in zip(axes, what.panels, strict=True):
+    pairs = [*zip(axes, what.panels, strict=True)]
+    for ax, panel in pairs:
         _draw_panel(ax, panel, what.x, colours)
-    for ax, panel in zip(axes, what.panels, strict=True):  # once all of a row have their lines
+    for ax, panel in pairs:  # once all of a row have their lines
         alike = ax.get_shared_y_axes().get_siblings(ax)
-        shares = [each for other, each in zip(axes, what.panels, strict=True) if other in alike]
+        shares = [each for other, each in pairs if other in alike]
         _scale_y(ax, panel, shares, what.results)
         if panel.crossing is not None:
             _mark_crossing(ax, panel.crossing)
         scale_x(ax, panel.rows[what.x])
-    if what.x != picture.by:
-        are_rules = picture.by == "scaling" and picture.facet_by != "scaling"
-        legend(axes[0], "scores unscaled, or divided by" if are_rules else "")
+    lines = [line for panel in what.panels for line in panel.lines]
+    if what.x != picture.by and any(any(line.words) for line in lines):
+        are_rules = picture.facet_by != picture.by == "scaling"
+        not_all = " unscaled, or" * (UNSCALED in {*what.rows["scaling"]})
+        title = f"scores{not_all} divided by" * are_rules
+        legend(axes[0], title, _keys(lines, colours))
     return figure
+
+
+def _keys(lines: Sequence[Line], colours: Mapping[object, Colour]) -> dict[str, Line2D]:
+    """A key for each colour, and for the marker and dashes of each combination of other axes."""
+    keys = {line.words[0]: Line2D([], [], color=colours[line.value]) for line in lines}
+    for line in lines:
+        marker, dashes = _LOOKS[line.place % len(_LOOKS)]
+        keys[line.words[1]] = Line2D([], [], color=INK, marker=marker, linestyle=dashes)
+    return keys
 
 
 def _layout(picture: Lines, parts: Sequence[ShownPanel]) -> tuple[Drawing, list[Axes]]:
@@ -80,7 +94,7 @@ def _draw_panel(ax: Axes, panel: ShownPanel, x: str, colours: Mapping[object, Co
         ax.xaxis.update_units(panel.rows[x].unique())
     free = itertools.cycle(UNORDERED_COLOURS)
     for line in panel.lines:
-        colour = next(free) if line.value is None else colours[line.value]
+        colour = colours[line.value] if line.words[0] else next(free)
         _draw_line(ax, line, x, panel.declared.metric, colour)
     if panel.declared.equal:
         _mark_equal(ax, panel.rows, x)
@@ -95,7 +109,7 @@ def _draw_line(ax: Axes, line: Line, x: str, metric: str, colour: Colour) -> Non
     through these, and through the points where none is known.
     """
     rows = line.rows
-    marker, dashes = (looks[line.place % len(looks)] for looks in (MARKERS, _STYLES))
+    marker, dashes = _LOOKS[line.place % len(_LOOKS)]
     known = rows.filter(regex=f"^{metric}_(exact|law)$").dropna(axis="columns", how="all")
     for _, exact in known.items():
         through = exact.fillna(rows[metric]) if is_number(rows[x]) else exact
@@ -108,7 +122,7 @@ def _draw_line(ax: Axes, line: Line, x: str, metric: str, colour: Colour) -> Non
         metric,
         color=colour,
         marker=marker,
-        label=line.label,
+        label=", ".join(filter(None, line.words)),
         zorder=2 + (dashes != "-"),
         linestyle=dashes if is_path else "",
     )

@@ -23,7 +23,7 @@ from sdpa import PairLaw
 
 _STRONGEST = np.log(16)  # of a ratio: this far from 1, it has the strongest colour
 _MOST_NUMBERS = 5  # beside each other on a map
-_CLEAR = 2.0  # cells between a point and the nearest number in its row
+_CLEAR = 0.12  # of the width of a map, between a point and the nearest number in its row
 _LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
 _LABEL_HEIGHT = 0.8  # share of a contour below its label
 _LIGHT_FROM = 0.55  # beyond this share, contours are white on the darker colours
@@ -153,7 +153,7 @@ def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> N
     x, low, high, exact = (place(crossings[end], shown.columns) for end in ends)
     for text in [*ax.texts]:
         column, row = text.xy
-        distances = np.hypot(x - column, 3 * (y - row))
+        distances = np.hypot((x - column) / len(shown.columns), y - row)
         if (distances < _CLEAR).any():
             text.remove()
     ax.errorbar(

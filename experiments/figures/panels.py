@@ -42,14 +42,15 @@ class Line:
     """Rows along x.
 
     Attributes:
-        value: of `by`, which gives the line its colour; None if the title has it.
+        value: of `by`, which gives the line its colour, unless the title has it.
         place: of its marker and dashes among those of the figure.
+        words: for both; the first are empty if the title has them.
     """
 
     rows: pd.DataFrame
-    label: str
     value: object
     place: int
+    words: tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -169,19 +170,22 @@ class _Picture:
         varied = axes.varied(whole, *self.along)
         per_point = whole.groupby([x, by])
         apart = [name for name in varied if per_point[name].nunique().max() > 1]
-        fixed = [name for name in axes.among(part, x, *varied) if axes.usual[name] is not None]
+        fixed = [
+            name
+            for name in axes.among(part, x, *varied)
+            if is_titled and axes.usual[name] is not None
+        ]
         places = whole.groupby([*apart, lambda _: 0], sort=False).ngroup()
         lines = []
         for (value, *_), own in part.groupby([by, *apart], sort=False):
             first = own.iloc[0]
-            if is_titled:
-                label = values_of(first, named(first, [*apart, *fixed], axes)) or "softmax"
-            else:
-                words = value if by == "scaling" else f"{spoken(by)} = {short(value)}"
-                others = values_of(first, naming(first, apart, axes))
-                label = ", ".join(filter(None, [words, others]))
+            names = [*naming(first, apart, axes), *named(first, fixed, axes)]
+            others = values_of(first, names) or "plain attention" * bool(apart)
+            words = value if by == "scaling" else f"{spoken(by)} = {short(value)}"
             ordered = own.sort_values(x) if is_number(own[x]) else own
-            lines.append(Line(ordered, label, None if is_titled else value, places[first.name]))
+            lines.append(
+                Line(ordered, value, places[first.name], ("" if is_titled else words, others))
+            )
         return lines, [name for name in varied if name not in apart]
 
 

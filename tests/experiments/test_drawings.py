@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.colors import to_hex
+from matplotlib.colors import same_color
 
 from experiments.config.loader import load_config
 from experiments.figures import curves
@@ -315,23 +315,23 @@ def test_a_title_says_which_panels_have_medians():
 @pytest.mark.parametrize("name", OF_LINES)
 def test_each_line_has_the_colour_and_the_rows_of_its_label(name, drawn):
     picture, (what, drawing) = FIGURES[name].lines, drawn(name)
-    colours, metric = {}, picture.panels[0].metric
-    for bars in (bars for ax in drawing.axes for bars in ax.containers):
-        colour = to_hex(bars[0].get_color())
-        assert colours.setdefault(bars.get_label(), colour) == colour
-    if picture.by == "scaling" and not picture.facet_by:
-        for bars in drawing.axes[0].containers:
-            of_rule = what.rows[what.rows["scaling"] == bars.get_label().partition(",")[0]]
-            if not picture.panels[0].over:
-                assert {*bars[0].get_ydata()} <= {*of_rule[metric]}
-    assert [text.get_text() for text in drawing.legends[0].texts] == [*colours]
+    (panel, *_), (legend,) = picture.panels, drawing.legends
+    keys = dict(zip([text.get_text() for text in legend.texts], legend.legend_handles, strict=True))
+    is_whole = picture.by == "scaling" and not (picture.facet_by or panel.over)
+    for place, ax in enumerate(drawing.axes):
+        for bars in ax.containers:
+            rule, _, others = bars.get_label().partition(", ")
+            key = keys.get(bars.get_label()) or (keys[others] and keys[rule])
+            assert same_color(key.get_color(), bars[0].get_color())
+            if is_whole and not place:
+                of_rule = what.rows.query("scaling == @rule")
+                assert {*bars[0].get_ydata()} <= {*of_rule[panel.metric]}
 
 
 def test_a_legend_fills_the_width_of_its_figure(made):
     drawing = picture(shown(FIGURES["metrics"], made("metrics")))
     drawing.draw_without_rendering()
-    (legend,) = drawing.legends
-    assert 0.9 < legend.get_window_extent().x1 / drawing.bbox.x1 < 1
+    assert 0.9 < drawing.legends[0].get_window_extent().x1 / drawing.bbox.x1 < 1
 
 
 @pytest.mark.parametrize(

@@ -221,9 +221,9 @@ FIGURES = (
         note=f"{JACOBIAN} {GRADIENT} divisor\u00a0·\u00a0query gradient lacks the factor 1/divisor of the "
         "chain rule.",
         when={
-            "Colour, and number where there is room: the unscaled norm over that under d_k^1/2; "
-            "red: unscaled is larger.": knows("ratios", "ratio"),
-            "Points: where this ratio falls through 1, with 95% intervals; an end beyond the grid is "
+            "Colour, and number from 0.01 where there is room: the unscaled norm over that under "
+            "d_k^1/2; red: unscaled is larger.": knows("ratios", "ratio"),
+            "Points, joined in grey: where this ratio falls through 1, with 95% intervals; an end beyond the grid is "
             "missing.": knows("crossings", "crossing"),
             "Dashed, from one n_keys to the next: the same of exact values.": knows(
                 "crossings", "crossing_exact"
