@@ -21,8 +21,9 @@ from threadpoolctl import threadpool_limits
 
 from experiments.config.paths import BENCHMARKS, SHIPPED_RESULTS
 from experiments.kinds.saturation.cell import KERNEL, Cell
+from experiments.measuring.cells import Floats
 from experiments.measuring.chunk import Chunk
-from experiments.measuring.experiment import Floats, load_experiment
+from experiments.measuring.experiment import load_experiment
 from experiments.measuring.kernel import Kernel, RowMeasurement
 from experiments.measuring.row_metrics import METRICS
 from experiments.tables.layout import DIGITS

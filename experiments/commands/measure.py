@@ -14,7 +14,8 @@ from experiments.config.errors import TableError, attempt, counted, in_part, rai
 from experiments.config.loader import Config
 from experiments.config.paths import STORE, STORED_CONFIG
 from experiments.config.sweep import Sweep
-from experiments.measuring.experiment import MEASURED, ScaledCell
+from experiments.measuring.cells import ScaledCell
+from experiments.measuring.experiment import MEASURED
 from experiments.measuring.processor import is_supported
 from experiments.running.files import locked, write_atomically
 from experiments.running.fingerprint import commit, suite_source

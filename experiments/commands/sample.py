@@ -11,9 +11,10 @@ from experiments.commands.measure import duration
 from experiments.config.errors import DisagreementError, attempt, counted, in_part
 from experiments.config.paths import STORE
 from experiments.config.sweep import Sweep
+from experiments.measuring.cells import Cell
 from experiments.measuring.chunk import Chunk
 from experiments.measuring.columns import describe
-from experiments.measuring.experiment import MEASURED, Cell
+from experiments.measuring.experiment import MEASURED
 from experiments.measuring.processor import is_supported
 from experiments.running.fingerprint import measuring_source
 from experiments.running.store import Store

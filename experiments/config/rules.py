@@ -10,8 +10,9 @@ from experiments.config.paths import EXAMPLE_FOLDER, MODELS
 from experiments.config.sweep import Sweep
 from experiments.config.yaml_text import KeyPath
 from experiments.kinds import experiment_names
+from experiments.measuring.cells import ScaledCell
 from experiments.measuring.columns import cell_fields, describe
-from experiments.measuring.experiment import ScaledCell, load_experiment
+from experiments.measuring.experiment import load_experiment
 
 _MAX_CELLS = 100_000
 _MAX_ROWS = 200_000

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from experiments.measuring.cells import Cell
 from experiments.measuring.columns import RULES, as_json, axis_names
-from experiments.measuring.experiment import AnyExperiment, Cell
+from experiments.measuring.experiment import AnyExperiment
 
 Values = Mapping[str, tuple[object, ...]]  # of fields of a cell, by name
 

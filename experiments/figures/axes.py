@@ -17,7 +17,7 @@ from matplotlib.ticker import (
 
 from experiments.figures.style import INK
 from experiments.figures.words import LETTERS_PER_INCH, is_number, latex, spoken
-from experiments.measuring.experiment import Floats
+from experiments.measuring.cells import Floats
 
 _EXPONENTS = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
 _LOG_FROM = 8  # a positive quantity with a range above this factor gets a logarithmic axis

@@ -21,7 +21,7 @@ from experiments.figures.style import (
 from experiments.figures.words import named, under, values_of
 from experiments.kinds.declarations import MEDIAN_TITLE
 from experiments.kinds.support import MEDIAN_GRADIENT
-from experiments.measuring.experiment import Floats
+from experiments.measuring.cells import Floats
 
 _CHANGED = ("score_variance", "row_variance", "max_weight", MEDIAN_GRADIENT)
 _LEAST_RATIO = 1 / 16  # on the axis of changed assumptions

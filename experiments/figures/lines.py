@@ -25,7 +25,7 @@ from experiments.figures.style import (
 from experiments.figures.words import is_joined, is_number
 from experiments.kinds.declarations import CASES, Lines
 from experiments.kinds.support import is_few, significant
-from experiments.measuring.experiment import Floats
+from experiments.measuring.cells import Floats
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.tables.results import Results
 from sdpa.scaling import UNSCALED

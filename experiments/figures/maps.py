@@ -15,7 +15,7 @@ from matplotlib.image import AxesImage
 from experiments.figures.shown import Shown, cases
 from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, Drawing, empty, panels
 from experiments.figures.words import short, under, values_of
-from experiments.measuring.experiment import Cell, Floats
+from experiments.measuring.cells import Cell, Floats
 from experiments.measuring.sampling import SampledCell
 from experiments.tables.crossings import EQUAL, NORM_NAMES, NORM_STATISTICS, NORMS
 from experiments.tables.exact import row_cells

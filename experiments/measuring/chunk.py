@@ -15,8 +15,9 @@ from typing import Self
 
 import numpy as np
 
+from experiments.measuring.cells import Cell
 from experiments.measuring.columns import Json, as_json, axis_values, cell_fields, defaults
-from experiments.measuring.experiment import AnyExperiment, Cell, Measurement
+from experiments.measuring.experiment import AnyExperiment, Measurement
 from experiments.measuring.packing import pack, unpack
 from experiments.measuring.processor import require_fixed
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.measuring.experiment import Floats
+from experiments.measuring.cells import Floats
 
 LEVEL = 0.95
 _ROUNDING = 1e-9  # a smaller relative error is that of equal shares

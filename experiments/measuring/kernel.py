@@ -17,8 +17,9 @@ from typing import Generic, Self, TypeVar
 
 import numpy as np
 
+from experiments.measuring.cells import RULE_COLUMNS, Floats, Row
 from experiments.measuring.columns import Column
-from experiments.measuring.experiment import MEASURED, RULE_COLUMNS, Experiment, Floats, Row
+from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.metric import metric_columns, metric_row
 from experiments.measuring.moments import POWERS, Estimate, Moments, ScoreMoments, power_sums
 from experiments.measuring.quantiles import Histograms, Quantile

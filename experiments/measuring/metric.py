@@ -12,8 +12,8 @@ from typing import Literal
 import numpy as np
 
 import sdpa
+from experiments.measuring.cells import ACCURACY, Cell, Floats, Row, RowSizes
 from experiments.measuring.columns import Column
-from experiments.measuring.experiment import ACCURACY, Cell, Floats, Row, RowSizes
 from experiments.measuring.intervals import (
     LEVEL,
     MIN_DRAWS,

@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from experiments.measuring.experiment import Floats
+from experiments.measuring.cells import Floats
 
 
 @dataclass(frozen=True)

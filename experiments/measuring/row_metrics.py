@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.measuring.experiment import ACCURACY, Floats, for_cells
+from experiments.measuring.cells import ACCURACY, Floats, for_cells
 from experiments.measuring.metric import End, Exact, Metric, from_theory
 from experiments.measuring.sampling import AttentionCell, SampledCell
 from experiments.measuring.score_metrics import SCORE_METRICS, ScoreMetric

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge, Le
 
+from experiments.measuring.cells import Floats, ScaledCell
 from experiments.measuring.columns import Meaning
-from experiments.measuring.experiment import Floats, ScaledCell
 from experiments.measuring.quantiles import MAX_BINS
 from sdpa.inputs import LAWS, InputLaw
 from sdpa.masks import NoneOrCausal, reach_of

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
-from experiments.measuring.experiment import Cell
+from experiments.measuring.cells import Cell
 from experiments.measuring.intervals import MIN_DRAWS_OF_FOURTH_POWERS
 from experiments.measuring.metric import Exact, Metric, from_theory
 from experiments.measuring.moments import Estimate, ScoreMoments

@@ -24,9 +24,10 @@ from typing import Protocol
 
 from experiments.config.errors import MeasurementError
 from experiments.config.sweep import Sweep
+from experiments.measuring.cells import Cell
 from experiments.measuring.chunk import Chunk
 from experiments.measuring.columns import describe
-from experiments.measuring.experiment import MEASURED, Cell, Measurement
+from experiments.measuring.experiment import MEASURED, Measurement
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.measuring.metric import relative_error
 from experiments.running.store import Store

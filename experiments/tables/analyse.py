@@ -14,8 +14,9 @@ from experiments.config.errors import MeasurementError, in_part
 from experiments.config.paths import ALL_METRICS
 from experiments.config.sweep import Sweep
 from experiments.kinds import parts
+from experiments.measuring.cells import Cell, Row
 from experiments.measuring.columns import Column, axis_names, axis_values, names
-from experiments.measuring.experiment import MEASURED, AnyExperiment, Cell, Measurement, Row
+from experiments.measuring.experiment import MEASURED, AnyExperiment, Measurement
 from experiments.running.store import Store
 from experiments.running.work import cell_chunks, merged
 from experiments.tables import crossings, slopes, verdicts

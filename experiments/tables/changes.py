@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from experiments.measuring.experiment import Floats
+from experiments.measuring.cells import Floats
 from experiments.running.files import write_atomically
 
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pandas as pd
 
+from experiments.measuring.cells import Cell, ScaledCell
 from experiments.measuring.columns import RULES, names
-from experiments.measuring.experiment import AnyExperiment, Cell, ScaledCell
+from experiments.measuring.experiment import AnyExperiment
 from experiments.measuring.metric import Exact, Metric
 from experiments.running.workers import count_step
 

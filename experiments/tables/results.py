@@ -9,8 +9,9 @@ import pandas as pd
 
 from experiments.config.errors import counted
 from experiments.config.sweep import Sweep
+from experiments.measuring.cells import Cell
 from experiments.measuring.columns import as_json, axis_names, defaults
-from experiments.measuring.experiment import MEASURED, AnyExperiment, Cell
+from experiments.measuring.experiment import MEASURED, AnyExperiment
 from experiments.measuring.metric import Metric, relative_error
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from experiments.measuring.cells import RULE_COLUMNS, Floats
 from experiments.measuring.columns import Column, names
-from experiments.measuring.experiment import RULE_COLUMNS, Floats
 from experiments.tables.derived import Derived, Field, after_axes, fold
 from experiments.tables.results import Results
 from sdpa.theory.integrals import lagrange

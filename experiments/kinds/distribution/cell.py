@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge, Le
 
+from experiments.measuring.cells import Cell as BaseCell
+from experiments.measuring.cells import Row
 from experiments.measuring.columns import Column, Meaning
-from experiments.measuring.experiment import MEASURED, Experiment, Row
-from experiments.measuring.experiment import Cell as BaseCell
+from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.measuring.metric import metric_columns, metric_row
 from experiments.measuring.moments import Moments, ScoreMoments, power_sums

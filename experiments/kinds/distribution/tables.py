@@ -12,8 +12,8 @@ import pandas as pd
 
 from experiments.kinds.distribution.cell import BINS, COUNTS, bin_edges
 from experiments.kinds.support import significant
+from experiments.measuring.cells import Floats
 from experiments.measuring.columns import Column, names
-from experiments.measuring.experiment import Floats
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.tables.derived import Derived
 from sdpa import theory

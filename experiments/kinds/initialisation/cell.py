@@ -12,8 +12,9 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge, Le
 
+from experiments.measuring.cells import Floats, Row, for_cells
 from experiments.measuring.columns import Column, Meaning
-from experiments.measuring.experiment import MEASURED, Floats, Row, for_cells
+from experiments.measuring.experiment import MEASURED
 from experiments.measuring.kernel import Kernel, RowMeasurement
 from experiments.measuring.metric import Exact
 from experiments.measuring.row_metrics import METRICS, PerRow, RowMetric

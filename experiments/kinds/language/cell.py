@@ -42,15 +42,9 @@ from experiments.kinds.language.training import (
     of_heads,
     train,
 )
+from experiments.measuring.cells import RULE_COLUMNS, Floats, Row, ScaledCell
 from experiments.measuring.columns import Column, Meaning, names, with_errors
-from experiments.measuring.experiment import (
-    MEASURED,
-    RULE_COLUMNS,
-    Experiment,
-    Floats,
-    Row,
-    ScaledCell,
-)
+from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.metric import Metric, metric_columns, metric_row
 from experiments.measuring.quantiles import Histograms, Quantile
 from sdpa import Scaling

@@ -13,8 +13,9 @@ from functools import partial
 import pandas as pd
 
 from experiments.kinds.language.cell import HEADS, HEADS_COLUMNS, HISTORY, HISTORY_COLUMNS
+from experiments.measuring.cells import RULE_COLUMNS
 from experiments.measuring.columns import Column, names
-from experiments.measuring.experiment import RULE_COLUMNS, AnyExperiment
+from experiments.measuring.experiment import AnyExperiment
 from experiments.tables.derived import Derived, Field, after_axes, fold
 from experiments.tables.results import Results
 

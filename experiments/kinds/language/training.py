@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from experiments.kinds.language.corpus import Tokens
+from experiments.measuring.cells import Floats
 from experiments.measuring.columns import Column
-from experiments.measuring.experiment import Floats
 from sdpa.decoder import OPTIMIZERS, Decoder, OptimizerName, Pass, loss_and_gradients
 from sdpa.metrics import entropy, max_weight, row_variance
 from sdpa.network import BlockGradients, Design, Steps

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Self
 import numpy as np
 from annotated_types import Ge, Le
 
+from experiments.measuring.cells import Floats, RowSizes, for_cells
 from experiments.measuring.columns import Meaning
-from experiments.measuring.experiment import Floats, RowSizes, for_cells
 from experiments.measuring.intervals import MIN_DRAWS_OF_FOURTH_POWERS
 from experiments.measuring.kernel import Kernel
 from experiments.measuring.metric import Exact, from_theory

@@ -19,15 +19,9 @@ import numpy as np
 from annotated_types import Ge, Le, Lt
 
 from experiments.kinds.network.layer import OF_LAYER, of_stream, values_of_layer
+from experiments.measuring.cells import RULE_COLUMNS, Floats, Row, ScaledCell
 from experiments.measuring.columns import Column, Meaning, names, with_errors
-from experiments.measuring.experiment import (
-    MEASURED,
-    RULE_COLUMNS,
-    Experiment,
-    Floats,
-    Row,
-    ScaledCell,
-)
+from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.metric import Metric, metric_columns, metric_row
 from experiments.measuring.moments import Moments
 from sdpa import Scaling, network

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from experiments.measuring.cells import Floats
 from experiments.measuring.columns import Column
-from experiments.measuring.experiment import Floats
 from sdpa import network
 from sdpa.metrics import collision, entropy, max_weight, row_variance
 

@@ -11,8 +11,9 @@ from typing import Self
 
 import numpy as np
 
+from experiments.measuring.cells import RULE_COLUMNS, Floats, Row
 from experiments.measuring.columns import Column
-from experiments.measuring.experiment import MEASURED, RULE_COLUMNS, Experiment, Floats, Row
+from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.sampling import SampledCell
 from sdpa import softmax
 

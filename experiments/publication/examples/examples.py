@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 
-from experiments.measuring.experiment import Floats
+from experiments.measuring.cells import Floats
 from experiments.publication.examples.steps import (
     Example,
     Names,

@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from experiments.measuring.cells import Floats
 from experiments.measuring.columns import Column
-from experiments.measuring.experiment import Floats
 from sdpa import audit, scaled_dot_product_attention
 from sdpa.command.main import main
 from sdpa.diagnosis import QUANTITIES

@@ -15,8 +15,9 @@ import numpy as np
 import pandas as pd
 
 from experiments.kinds.support import significant
+from experiments.measuring.cells import Cell, ScaledCell
 from experiments.measuring.columns import axis_values
-from experiments.measuring.experiment import MEASURED, Cell, ScaledCell
+from experiments.measuring.experiment import MEASURED
 from experiments.measuring.sampling import SampledCell
 from experiments.tables.crossings import EQUAL
 from experiments.tables.results import Results
