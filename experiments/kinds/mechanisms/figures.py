@@ -55,7 +55,7 @@ FIGURES = (
             sweep="mechanisms",
             title="Under every mechanism here, unscaled wide heads have larger top weights",
             sentence="At d_k = {d_k.most}, the mean largest of {n_keys.most} weights is at least "
-            "{least:.2f} without sqrt(d_k) under softmax, a soft cap of 50, a sink of logit 0, q and k "
+            "{least:.2f} without sqrt(d_k) in plain attention, under a soft cap of 50, a sink of logit 0, q and k "
             "normalized to entries of mean square 1, and a sigmoid with the bias -ln n_keys, and at "
             "most {most:.2f} with it.",
             needs={
