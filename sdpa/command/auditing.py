@@ -5,7 +5,6 @@ import ast
 import pkgutil
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
@@ -53,15 +52,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Print the report; 1 if there are findings."""
-    options = {name: getattr(given, name) for name in ("backward", *_OPTIONS)}
-    report = audit(given.target, **{x: value for x, value in options.items() if value is not None})
+    names = "backward", *_OPTIONS
+    options = {x: value for x, value in vars(given).items() if x in names and value is not None}
+    report = audit(given.target, **options)
     print(report)
     return int(bool(report.findings))
 
 
 def _function(target: str) -> Callable[..., object]:
     """The function that PACKAGE.MODULE:FUNCTION names, importable from the working folder."""
-    sys.path.insert(0, str(Path.cwd()))
+    sys.path.insert(0, "")
     try:
         found: Callable[..., object] = pkgutil.resolve_name(target)
     except (Exception, SystemExit) as error:  # a script may end the process

@@ -34,12 +34,12 @@ def run(given: argparse.Namespace) -> int:
     """
     options = options_of(given)
     of_a, of_b = (read_heads([path], options) for path in given.files)
-    layers_a, layers_b = ([layer.number for layer in layers] for layers in (of_a, of_b))
-    if layers_a != layers_b:
-        raise ValueError(
-            f"expected arrays of the same layers, got numbers {layers_a} in A and {layers_b} in B"
-        )
+    numbers, others = ([layer.number for layer in layers] for layers in (of_a, of_b))
     with naming(*given.files):
+        if numbers != others:
+            raise ValueError(
+                f"expected the same layers in both, got numbers {numbers} and {others}"
+            )
         table = [
             row
             for a, b in zip(of_a, of_b, strict=True)
@@ -47,8 +47,8 @@ def run(given: argparse.Namespace) -> int:
         ]
     table.sort(key=lambda row: -row["divergence"])
     means = [
-        f"{heading} {fmean(row[each.name] for row in table):.4g}"
-        for heading, each in zip(_COLUMNS, COMPARED, strict=True)
+        f"{each.name.replace('_', ' ')} {fmean(row[each.name] for row in table):.4g}"
+        for each in COMPARED
     ]
     text = wrapped(
         f"A has {read_as(of_a[0])}.\n"

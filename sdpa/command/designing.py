@@ -38,11 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--n-keys", type=int, required=True, metavar="N", help="keys of a row")
     wishes = parser.add_mutually_exclusive_group(required=True)
     for target in get_args(Target):
-        option = f"--{target.replace('_', '-')}"
-        wishes.add_argument(option, type=float, metavar="NUMBER", help=_COLUMNS[target][1])
+        wishes.add_argument(
+            f"--{target.replace('_', '-')}", type=float, metavar="NUMBER", help=_COLUMNS[target][1]
+        )
     add("--normalize", default="none", help="normalization of queries and keys: none, l2 or rms")
-    masks = "none, causal, window-N or local-N, with a query for each key"
-    add("--mask", default="none", help=masks)
+    add("--mask", default="none", help="none, causal, window-N or local-N; a query for each key")
     add_options(parser)
 
 
@@ -54,9 +54,8 @@ def run(given: argparse.Namespace) -> int:
     """
     law = PairLaw(normalize=given.normalize)
     rows = rows_under(given.mask, given.n_keys, given.n_keys)
-    ((target, value),) = (
-        (each, wish) for each in get_args(Target) if (wish := getattr(given, each)) is not None
-    )
+    target = next(each for each in get_args(Target) if getattr(given, each) is not None)
+    value = getattr(given, target)
     divisor = divisor_for(target, value, given.d_k, given.n_keys, law, rows)
     table = []
     for n_keys in sorted({max(2, round(factor * given.n_keys)) for factor in _FACTORS}):

@@ -116,13 +116,14 @@ def run(given: argparse.Namespace) -> int:
 
 def add_arrays(parser: argparse.ArgumentParser, number: int | str, about: str) -> None:
     """The files, the options for what their arrays are, and those of all commands."""
-    parser.add_argument("files", type=Path, nargs=number, metavar="FILE", help=about)
-    parser.set_defaults(kind="q")
+    add = parser.add_argument
+    add("files", type=Path, nargs=number, metavar="FILE", help=about)
     kinds = parser.add_mutually_exclusive_group()
     for kind, text in {"scores": "divided scores", "weights": "weights after the softmax"}.items():
         told = f"the files have {text}, in place of q and k"
-        kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, help=told)
-    add = parser.add_argument
+        kinds.add_argument(
+            f"--{kind}", dest="kind", action="store_const", const=kind, default="q", help=told
+        )
     add("--scaling", metavar="RULE", help=f"rule or divisor (default: {SCALED})")
     add("--mask", default="none", metavar="MASK", help=_MASKS)
     add("--axes", type=_axes, metavar="NAMES", help="axes of q but the last: batch,position,head")

@@ -7,7 +7,7 @@ import csv
 import json
 import math
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,10 +74,9 @@ def listed(table: Sequence[Row], columns: Mapping[str, tuple[str, str]]) -> str:
     return "\n".join([*shown, "", *legend])
 
 
-def indices(table: Iterable[Row]) -> list[str]:
+def indices(table: Sequence[Row]) -> list[str]:
     """The names that number heads, such as layer and head; none of a single head."""
-    known = {name for row in table for name in row}
-    return [name for name in ("layer", "head") if name in known]
+    return [name for name in ("layer", "head") if any(name in row for row in table)]
 
 
 def _plain(value: Any) -> Any:

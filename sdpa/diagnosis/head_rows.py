@@ -198,9 +198,7 @@ class Heads:
     @property
     def longest(self) -> tuple[int, ...]:
         """n_queries and n_keys of the longest document."""
-        return max(
-            tuple(len(range(n)[one]) for n in self.mask.shape[-2:]) for one in self.documents
-        )
+        return max(self.mask[..., one, one].shape[-2:] for one in self.documents)
 
     @property
     def divisor(self) -> float:
@@ -238,16 +236,15 @@ class Heads:
             visible = visible & ~hidden_scores(q)
         counted = visible.sum(axis=-1, keepdims=True) >= 2
         rows = np.flatnonzero(counted)
+        used = visible & counted
         k = None
         if self.k is None:
-            q = _used(f"scores ({name})", q, visible & counted)
+            q = _used(f"scores ({name})", q, used)
         else:
             lengths = zip(index, self.q.shape, self.k.shape, strict=False)
             of_group = tuple(i * shared // length for i, length, shared in lengths)
             q = _used(f"q ({name})", q, counted)
-            k = _used(
-                f"k (of {name})", self.k[of_group][document], visible[rows].any(axis=0)[:, None]
-            )
+            k = _used(f"k (of {name})", self.k[of_group][document], used.any(axis=0)[:, None])
         return Head(q[rows], k, visible[rows], rows, self.divisor)
 
 

@@ -67,8 +67,11 @@ def _entries(sums: Sums) -> FloatArray:
 
 
 def _std(name: str) -> Quantity:
-    meaning = f"standard deviation of the entries of {name}"
-    return Quantity(f"{name}_std", meaning, of=lambda sums: np.sqrt(_variance(sums, name)))
+    return Quantity(
+        f"{name}_std",
+        f"standard deviation of the entries of {name}",
+        of=lambda sums: np.sqrt(_variance(sums, name)),
+    )
 
 
 def _unit_divisor(sums: Sums) -> FloatArray:

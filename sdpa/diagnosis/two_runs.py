@@ -77,8 +77,7 @@ def compare(
     >>> found["divergence"].value.round(3), found["same_largest_key"].value.round(2)
     (array([0.039, 0.038, 0.038]), array([0.69, 0.7 , 0.71]))
     """
-    heads = [_heads(name, run, scaling, mask, axes) for name, run in {"a": a, "b": b}.items()]
-    return compare_heads(*heads)
+    return compare_heads(_heads("a", a, scaling, mask, axes), _heads("b", b, scaling, mask, axes))
 
 
 def _heads(
@@ -88,8 +87,6 @@ def _heads(
     with naming(name):
         if not isinstance(run, tuple | list):
             return Heads.of_scores(run, mask, axes)
-        if len(run) != 2:
-            raise ValueError(f"expected q and k, or an array of scores, got {len(run)} arrays")
         q, k = run
         return Heads.of(q, k, mask, axes, scaling)
 

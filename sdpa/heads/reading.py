@@ -7,7 +7,6 @@ option that decides.
 
 import math
 import re
-import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -107,8 +106,10 @@ def read_heads(paths: Sequence[Path], options: Options = Options()) -> list[Laye
     """
     roles = ["q", "k"] if options.kind == "q" else [options.kind]
     if len(paths) > len(roles):
-        expected = f"no more files than arrays ({' and '.join(roles)})"
-        raise ValueError(f"expected {expected}, got {', '.join(map(str, paths))}")
+        raise ValueError(
+            f"expected at most {len(roles)} files ({' and '.join(roles)}), got "
+            f"{', '.join(map(str, paths))}"
+        )
     files = [arrays_in(path, role) for path, role in zip(paths, roles, strict=False)]
     others = {
         f"mask {one}": _only(Path(one)) for one in options.mask.split(",") if Path(one).suffix
@@ -140,11 +141,10 @@ def _by_layer(files: Sequence[Arrays], roles: Sequence[str]) -> dict[int | None,
                 "the array mask (True: visible)"
             )
     if {len(own.keys() & {*roles}) for own in found.values()} - {0} != {len(roles)}:
-        arguments = ", ".join(f"{role}={role}" for role in roles)
         raise ValueError(
-            f'expected arrays {" and ".join(roles)}, as np.savez("{"".join(roles)}.npz", {arguments}) '
-            f"saves them in one file, or so for each layer ({roles[0]}.0, {roles[0]}.1), got "
-            f"{', '.join(names[:5]) or 'none'}"
+            f'expected arrays {" and ".join(roles)}, in one file as np.savez("qk.npz", q=q, k=k) saves '
+            f"q and k, or for each layer ({roles[0]}.0, {roles[0]}.1), got "
+            f"{', '.join(names[:5]) or 'none'}; --scores and --weights read files of these"
         )
     return found
 
@@ -163,7 +163,7 @@ def _layer(number: int | None, arrays: Arrays, options: Options) -> Layer:
     if "cu_seqlens" in arrays:
         heads = replace(heads, documents=_documents(arrays["cu_seqlens"], heads))
     within = heads.within
-    padding = equal_rows(heads.q) if heads.k is None else np.asarray(~heads.q.any(axis=-1))
+    padding = equal_rows(heads.q)
     visible = _visible(heads, padding, arrays, options)
     rounded = 0
     if options.kind == "weights":
@@ -214,7 +214,7 @@ def _visible(heads: Heads, padding: BoolArray, arrays: Arrays, options: Options)
                 masks.append(is_token.mT)
         elif not Path(name).suffix:
             masks.append(named_mask(name, n_queries, n_keys))
-    return reduce(np.logical_and, masks, named_mask("none", n_queries, n_keys))
+    return reduce(np.logical_and, masks)
 
 
 def _of_floats(array: Array) -> Array:
@@ -256,7 +256,7 @@ def _documents(array: Array, heads: Heads) -> list[slice]:
     if n_queries != n_keys or ends != [0, n_keys] or places != sorted(places):
         raise ValueError(
             f"cu_seqlens: expected numbers from 0 up to the {n_keys} tokens, got "
-            f"{reprlib.repr(places)}; for q of (head, position, d_k), add --axes head,position"
+            f"{places[:9]}; for q of (head, position, d_k), add --axes head,position"
         )
     return [slice(first, end) for first, end in pairwise(places) if first < end]
 
@@ -287,10 +287,8 @@ def _mask_of(saved: Array, heads: Heads) -> BoolArray:
         allowed = allowed.reshape(*sizes, 1, n_keys)
     broadcast_mask(allowed, heads.mask.shape)
     is_square = n_queries == n_keys
-    if (
-        is_square and allowed.shape[-2] == 1
-    ):  # of keys alone: padded positions are no queries, either
-        allowed = allowed & allowed.mT
+    if is_square and allowed.shape[-2] == 1:
+        allowed = allowed & allowed.mT  # padded positions are no queries, either
     elif is_square and not np.diagonal(allowed, axis1=-2, axis2=-1).any():
         raise ValueError(
             "mask: expected True where the query may attend, got one that hides the own key of "

@@ -121,7 +121,7 @@ REFUSED = [
         r"mask: \(5, 5\) may be \(batch, n_keys\), of padding",
     ),
     (pair() | {"attn_mask": IS_TOKEN}, "True is a visible key in some"),
-    ({"q.1": Q, "k.1": K, "q.2": Q}, "or so for each layer .*got q.1, k.1, q.2"),
+    ({"q.1": Q, "k.1": K, "q.2": Q}, "or for each layer .*got q.1, k.1, q.2"),
     (
         {"q": Q, "k": np.array([{}])},
         "expected arrays of numbers, as np.save.* got text, Python objects",
