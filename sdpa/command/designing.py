@@ -61,14 +61,15 @@ def run(given: argparse.Namespace) -> int:
     for n_keys in sorted({max(2, round(factor * given.n_keys)) for factor in _FACTORS}):
         rows = rows_under(given.mask, n_keys, n_keys)
         found = attention_expectations(given.d_k, n_keys, divisor, law, rows)
-        share = found.entropy / largest_entropy(n_keys, rows)
-        table.append({"n_keys": n_keys, "entropy_share": share, **vars(found)})
+        share = {"entropy_share": found.entropy / largest_entropy(n_keys, rows)}
+        table.append({"n_keys": n_keys} | share | vars(found))
+    rule = f"the same as the rule {divisor / math.sqrt(given.d_k):.5g}*d_k^1/2 for scaling"
     text = (
         f"divide the scores by {divisor:.4g} for {target} = {value:g} at d_k = {given.d_k} and "
-        f"n_keys = {given.n_keys}\n"
-        f"the same as the rule {divisor / math.sqrt(given.d_k):.5g}*d_k^1/2 for scaling\n"
+        f"n_keys = {given.n_keys}, mask {given.mask}, normalize {given.normalize}\n"
+        f"{rule if given.normalize == 'none' else 'another d_k needs another divisor'}\n"
         f"{multiplies(divisor)}\n"
-        "exact values with this divisor for normal q and k, also for fewer and more keys:\n\n"
+        "exact values with it, from normal q and k before normalize, also for fewer and more keys:\n\n"
         f"{listed(table, _COLUMNS)}"
     )
     tell(given, text, table)
