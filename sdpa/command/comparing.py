@@ -13,7 +13,7 @@ from sdpa.heads.table import rows_of
 
 NAME = "compare"
 _COLUMNS = {
-    each.name.replace("_", " "): (
+    each.name: (
         f"{{{each.name}:.4g}}",
         f"{each.meaning}{', in ' * bool(each.unit)}{each.unit}",
     )
@@ -23,7 +23,7 @@ _COLUMNS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    add_arrays(parser, 2, "file of the reference, A, and file of the other run, B")
+    add_arrays(parser, 2, "file of the reference, a, and of the other run, b")
 
 
 def run(given: argparse.Namespace) -> int:
@@ -46,12 +46,9 @@ def run(given: argparse.Namespace) -> int:
             for row in rows_of(a, compare_heads(a, b).columns(), {})
         ]
     table.sort(key=lambda row: -row["divergence"])
-    means = [
-        f"{each.name.replace('_', ' ')} {fmean(row[each.name] for row in table):.4g}"
-        for each in COMPARED
-    ]
+    means = [f"{each.name} {fmean(row[each.name] for row in table):.4g}" for each in COMPARED]
     text = wrapped(
-        f"A has {read_as(of_a[0])}.\n"
+        f"Comparison of a, {given.files[0]}, with b, {given.files[1]}: {read_as(of_a[0])}\n"
         f"Mean over {len(table)} heads: {', '.join(means)}. Heads that differ most:"
     )
     tell(given, f"{text}\n\n{listed(table, _COLUMNS)}", table)

@@ -6,7 +6,8 @@ files and options.
 
 import argparse
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -15,13 +16,14 @@ from sdpa.command.output import add_options, indices, listed, tell, wrapped
 from sdpa.diagnosis.head_rows import naming
 from sdpa.heads import Layer, Options, read_heads
 from sdpa.heads.table import OUTSIDE_DOCUMENT, Row, table_of
+from sdpa.masks import allowed_keys
 from sdpa.scaling import SCALED, Scaling, multiplies
 
 NAME = "diagnose"
 _AXES = ("batch", "layer", "head", "position")
 _MASKS = """none, causal, window-N or local-N; a FILE with a mask; padding to leave out rows of
 equal numbers; or several, as causal,FILE"""
-_MOST_NAMED = 3  # heads that a sentence names
+_NAMED = 3  # heads that a sentence names
 _FEWEST_KEYS = 16  # beside which equal weights do not come near to a sink
 _FEWEST_ROWS = 8  # of a sequence, in which one key does not get most weight by chance
 # A head that is so much sharper than Gaussian rows of its spread picks its keys: another divisor is
@@ -53,7 +55,7 @@ _COLUMNS = {
     "unit divisor": ("{unit_divisor:.3g}", "divisor of these scores for a spread of 1"),
 }
 
-KEPT = "sink"  # the sentence that asks for no change
+_FACTS = {"wide", "sink"}  # sentences that ask for no change
 # Sentences about heads, by name.
 _ADVICE = {
     "saturated": (
@@ -62,14 +64,17 @@ _ADVICE = {
     ),
     "flat": (
         "the spread is below 0.2, so that weights are almost equal, and the head averages. Check "
-        "that scores are divided only once; if q is divided already, add --scaling unscaled."
+        "that scores are divided only once."
     ),
-    "wide": "the spread is above 2. Check that the scores are divided.",
+    "wide": (
+        "the spread is above 2: usual for trained heads; in an untrained model, check that the scores "
+        "are divided."
+    ),
     "leak": (
         "more than 1% of the weight leaves its document. Give the attention of the model the places "
         "of the documents, or a mask of blocks; the numbers above are those within documents."
     ),
-    KEPT: (
+    "sink": (
         "the top key gets most of the weight. Keep it in every cache and window: without it, other "
         "keys get this weight."
     ),
@@ -77,8 +82,8 @@ _ADVICE = {
 
 _NO_ADVICE = (
     "No advice: no head counts as saturated (most rows have a weight above 0.99), flat (spread below "
-    "0.2) or a sink (one key gets most of the weight), and not all count as wide (spread above 2). "
-    "Heads that pick their keys, have few keys or queries, or change under a causal mask do not count."
+    "0.2), wide (spread above 2) or a sink (one key gets most of the weight). Heads that pick their "
+    "keys, have few keys or queries, or change under a causal mask do not count."
 )
 
 
@@ -99,19 +104,22 @@ def run(given: argparse.Namespace) -> int:
     told = advice(table)
     if told and all(layer.may_be_causal for layer in layers):
         # The model may be a decoder: then only what holds under both masks is advice.
-        also = advice(table_of([layer.causal() for layer in layers]))
+        causal = [replace(one, mask=allowed_keys("causal", one.mask.shape)) for one in layers]
+        also = advice(table_of(causal))
         told = {name: sentence for name, sentence in told.items() if name in also}
-    heads = [{**head, "spread": math.sqrt(head["row_variance"])} for head in table]
-    heads.sort(key=lambda head: head["entropy_share"])
+    heads = [
+        {**head, "spread": math.sqrt(head["row_variance"])}
+        for head in sorted(table, key=lambda head: head["entropy_share"])
+    ]
     parts = [
         f"Diagnosis of {' and '.join(map(str, given.files))}: {read_as(layers[0])}\n{sizes(table)}",
         f"{listed(heads, _COLUMNS)}\n(in brackets): exact value for rows of normal scores of this "
         "spread; q and k with structure differ",
         "\n".join(told.values()) or _NO_ADVICE,
-        "\n".join(notes(layers, table)),
+        "\n".join(notes(layers, table, told)),
     ]
     tell(given, "\n\n".join(filter(None, map(wrapped, parts))), table)
-    return int(bool(told.keys() - {KEPT}))
+    return int(bool(told.keys() - _FACTS))
 
 
 def add_arrays(parser: argparse.ArgumentParser, number: int | str, about: str) -> None:
@@ -149,16 +157,19 @@ def options_of(given: argparse.Namespace) -> Options:
 
 
 def read_as(layer: Layer) -> str:
-    """The shape of q, scores or weights, with the names of its axes, told or by their number."""
+    """The shape of q, scores or weights in the file, with the names of the axes that are read, told
+    or by their number.
+    """
     q, k = layer.q, layer.k
     axes = *layer.axes, *(("query", "key") if k is None else ("position", "d_k"))
-    text = f"{layer.options.kind} of shape {q.shape} read as ({', '.join(axes)})"
-    other = {4: "layer,head", 5: "batch,layer,head"}.get(len(axes))
-    if other and not layer.options.axes:
+    text = f"{layer.options.kind} of shape {layer.saved} read as ({', '.join(axes)})"
+    text += f" = {q.shape}" * (layer.saved != q.shape)
+    one = "batch" if k is None else "batch, or q.reshape for heads side by side"
+    other = {3: one, 4: "layer,head", 5: "batch,layer,head"}.get(len(axes))
+    if other and not (layer.options.axes or layer.documents[1:]):
         text += f", assumed from their number; if not, add --axes {other}"
     if k is not None and k.shape[:-2] != q.shape[:-2]:
-        place = axes.index("head")
-        text += f"; {q.shape[place]} heads of q share {k.shape[place]} of k in groups"
+        text += f"; heads of q share those of k, {k.shape}, in groups"
     return text
 
 
@@ -172,35 +183,31 @@ def sizes(table: Sequence[Row]) -> str:
         f"Heads {len(table)}, sequences {each('sequences')}, queries {each('n_queries')}, keys "
         f"{each('n_keys')}, mask {each('mask')}"
     )
-    if "divisor" not in table[0]:
-        return text
-    return (
-        f"{text}; q and k of width d_k = {each('d_k')}, scores divided by {each('divisor', '.6g')} "
-        f"({each('scaling')})"
-    )
+    if "divisor" in table[0]:
+        text += f"; q and k of width d_k = {each('d_k')}, scores divided by "
+        text += f"{each('divisor', '.6g')} ({each('scaling')})"
+    return text
 
 
-def notes(layers: Sequence[Layer], table: Sequence[Row]) -> list[str]:
-    """Sentences on masks, padding and documents in files, and on products q.k that the type of q
-    does not have.
+def notes(layers: Sequence[Layer], table: Sequence[Row], told: Mapping[str, str]) -> list[str]:
+    """Sentences on the divisor, masks, padding and documents in files, and on products q.k that the
+    type of q does not have, beside the advice that is told.
     """
     padding = sum(layer.padding for layer in layers)
     rounded = sum(layer.rounded for layer in layers)
     shown = fmean(layer.shown for layer in layers)
+    least = min(layer.least for layer in layers)
     leaving = [row.get(OUTSIDE_DOCUMENT.name, 0.0) for row in table]
     divisor = min(row.get("divisor", 1.0) for row in table)
     reached = max(row.get("divisor", 0) * row.get("largest_absolute_score", 0) for row in table)
     sentences = {
         multiplies(divisor): divisor < 1,
+        "If q is divided already, add --scaling unscaled.": divisor > 1 and "flat" in told,
         "Every query sees every key of its sequence: for a decoder, add --mask causal.": (
             layers[0].may_be_causal
         ),
-        "No standard errors: they come from several sequences, an axis named batch.": any(
-            row["sequences"] == 1 for row in table
-        ),
-        f"Rows of equal numbers, as padding has: {padding}. They count; --mask padding leaves them "
-        "out, alone or as in --mask causal,padding, and so does a file with the mask of tokens, as in "
-        "--mask causal,FILE.": padding,
+        f"Rows of equal numbers, as padding has: {padding}. They count; --mask causal,padding leaves "
+        "them out, or --mask causal,FILE with the mask of tokens.": padding,
         f"Weights of 0 beside others that are hardly larger: {rounded}. They count as the smallest "
         "number of their type, and the spread of their heads is a lower bound.": rounded,
         f"Queries see {shown:.1%} of the keys of their sequence.": shown < 1,
@@ -208,8 +215,11 @@ def notes(layers: Sequence[Layer], table: Sequence[Row]) -> list[str]:
         "inf and makes the weights of its row nan, or -inf and hides its key.": (
             reached > 65504 and layers[0].q.itemsize == 2
         ),
-        f"Packed documents: under the mask above, {fmean(leaving):.2%} of the weight leaves its "
-        f"document, and {max(leaving):.2%} in the head where it is most.": any(leaving),
+        f"Packed documents: {'unless the model keeps them apart, ' * (layers[0].k is not None)}"
+        f"{fmean(leaving):.2%} of the weight leaves its document, and {max(leaving):.2%} in the head "
+        "where it is most.": OUTSIDE_DOCUMENT.name in table[0],
+        f"Masks show {least:.0%} of the keys of a sequence. In a file, True or 1 is a visible key: is "
+        "yours the opposite?": least < 0.1,
     }
     return [sentence for sentence, holds in sentences.items() if holds]
 
@@ -221,12 +231,14 @@ def advice(table: Sequence[Row]) -> dict[str, str]:
     told = {}
     for name, sentence in _ADVICE.items():
         heads = [head for head in table if _holding(head)[name]]
-        # All heads are wide together: then the cause is rather the scale than what one learned.
-        if heads and (name != "wide" or len(heads) == len(table)):
+        if heads:
             names = [" ".join(f"{x} {head[x]}" for x in indices([head])) for head in heads]
-            is_short = len(names) <= _MOST_NAMED and any(names)
-            named = f" ({', '.join(names)})" if is_short else ""
-            told[name] = f"In {len(heads)} of {len(table)} heads{named}, {sentence}"
+            named = f" ({', '.join(names[:_NAMED])}{', ...' * (len(names) > _NAMED)})" * any(names)
+            # If all heads are wide, the cause is rather the scale than what one learned.
+            are_all = name == "wide" and len(heads) == len(table)
+            told["undivided" if are_all else name] = (
+                f"In {len(heads)} of {len(table)} heads{named}, {sentence}"
+            )
     return told
 
 
@@ -244,5 +256,5 @@ def _holding(head: Row) -> dict[str, bool]:
         "wide": variance > 2.0**2,
         # q and k do not know the mask of the model: their share is that without documents.
         "leak": "divisor" not in head and head.get(OUTSIDE_DOCUMENT.name, 0.0) > 0.01,
-        KEPT: has_sink and head["n_keys"] >= _FEWEST_KEYS,
+        "sink": has_sink and head["n_keys"] >= _FEWEST_KEYS,
     }

@@ -34,7 +34,7 @@ class Diagnosis:
 
     # names of the axes of the heads: those of q without `batch`, n_queries and d_k
     axes: tuple[str, ...]
-    sequences: int  # number of independent ones
+    sequences: int  # number of independent ones with rows
     # by head, number of rows that see two keys or more, over all sequences
     rows: npt.NDArray[np.int64]
     divisor: float  # of the scores, in the first run; 1 for given scores
@@ -140,19 +140,27 @@ def estimates_of(
     Quantities of sums have standard errors from 2 sequences, by the jackknife (Efron and Stein
     1981, Ann. Statist. 9:586).
     """
-    sums = {}  # of all sequences first, then without each of them
+
+    def of(name: str) -> FloatArray:
+        """By sequence and head."""
+        return np.transpose([[one.sums[name] for one in sequences] for sequences in found])
+
+    has_rows = of("rows").any(axis=1)
+    sums = {}  # of all sequences with rows first, then without each of them
     for name in found[0][0].sums:
-        of_each = np.transpose([[one.sums[name] for one in sequences] for sequences in found])
+        of_each = of(name)[has_rows]
         total = of_each.sum(axis=0)
         sums[name] = np.array([total, *(total - of_each)])
     rows = sums["rows"][0]
+    shape = tuple(heads.shape.values())
     if not rows.all():
+        first = np.argwhere(rows.reshape(shape) == 0)[0].tolist()
         raise ValueError(
             "expected a query that sees two keys or more in each head, got none in "
-            f"{len(rows) - np.count_nonzero(rows)} of {len(rows)}"
+            f"{np.count_nonzero(rows == 0)} of {len(rows)}, the first {', '.join(heads.shape)} {first}; "
+            "if float16 rounds weights w to 0, np.maximum(w, 6e-8) shows their keys, for a lower spread"
         )
     exact = [gaussian_values(one) if has_exact else {} for one in found]
-    shape = tuple(heads.shape.values())
     estimates = {}
     for each in quantities:
         of_heads = np.array([each.of_head(one) for one in found])
@@ -162,7 +170,7 @@ def estimates_of(
         gaussian = np.array([one.get(each.name, np.nan) for one in exact])
         estimates[each.name] = Estimate(*(x.reshape(shape) for x in (value, error, gaussian)))
     rows = rows.reshape(shape)
-    return Diagnosis(tuple(heads.shape), len(found[0]), rows, heads.divisor, estimates)
+    return Diagnosis(tuple(heads.shape), int(has_rows.sum()), rows, heads.divisor, estimates)
 
 
 def gaussian_values(sequences: Sequence[HeadRows]) -> dict[str, float]:

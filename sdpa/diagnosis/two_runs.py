@@ -108,7 +108,7 @@ def _rows(a: Head, b: Head) -> HeadRows:
     if not np.array_equal(a.visible, b.visible):
         raise ValueError(
             "expected a and b to hide the same keys, got one that is hidden in a or b alone, where "
-            "a divergence is infinite"
+            "a divergence is infinite; if float16 rounds small weights w to 0, save np.maximum(w, 6e-8)"
         )
     tiles = []
     for of_a, of_b in zip(a.tiles(), b.tiles(), strict=True):

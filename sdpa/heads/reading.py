@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from sdpa.diagnosis.head_rows import (
 )
 from sdpa.heads.formats import arrays_in, in_a_known_type
 from sdpa.heads.weights import equal_rows, scores_of
-from sdpa.masks import allowed_keys, broadcast_mask, named_mask
+from sdpa.masks import broadcast_mask, named_mask
 from sdpa.scaling import SCALED
 
 Kind = Literal["q", "scores", "weights"]
@@ -66,14 +66,18 @@ class Layer(Heads):
     Attributes:
         options: those of its files.
         number: in the names of the arrays; None if the names have none.
+        saved: shape of q, scores or weights in the file.
         shown: share of the pairs of a query and a key of its document that are not hidden.
+        least: share of keys that masks show to any query, in the sequence where it is least.
         padding: number of rows that look like padding, and count.
         rounded: number of weights of 0 that count as the smallest number of their type.
     """
 
     options: Options
     number: int | None
+    saved: tuple[int, ...]
     shown: float
+    least: float
     padding: int
     rounded: int
 
@@ -81,11 +85,7 @@ class Layer(Heads):
     def may_be_causal(self) -> bool:
         """True if the model may have a causal mask that the file does not tell."""
         n_queries, n_keys = self.mask.shape[-2:]
-        return self.options.kind != "weights" and self.shown == 1 and n_queries <= n_keys
-
-    def causal(self) -> Self:
-        """The layer under a causal mask in place of its own."""
-        return replace(self, mask=allowed_keys("causal", self.mask.shape))
+        return self.options.kind != "weights" and self.shown == 1 and 1 < n_queries <= n_keys
 
 
 def read_heads(paths: Sequence[Path], options: Options = Options()) -> list[Layer]:
@@ -177,8 +177,10 @@ def _layer(number: int | None, arrays: Arrays, options: Options) -> Layer:
         **vars(heads),
         options=options,
         number=number,
-        shown=float(seen.mean() / within.mean()),
-        padding=int((padding & (seen.sum(axis=-1) > 1)).sum()),
+        saved=arrays[options.kind].shape,
+        shown=seen.mean() / within.mean(),
+        least=visible.any(axis=-2).mean(axis=-1).min(),
+        padding=(padding & (seen.sum(axis=-1) > 1)).sum(),
         rounded=rounded,
     )
 

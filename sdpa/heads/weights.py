@@ -38,10 +38,9 @@ def _check(weights: Array, visible: BoolArray) -> None:
     hidden, whole = (each.sum(dtype=np.float64) for each in (weights * ~visible, weights))
     if hidden > _HIDDEN * whole:
         raise ValueError(
-            f"mask: expected one that hides no weight, got one that hides {hidden / whole:.0%} of it, beside "
-            f"{equal.sum()} rows of equal weights, as padding has; --mask causal,padding leaves "
-            "these rows out, and --mask causal,FILE those that a mask of tokens hides. If your mask "
-            "is True for hidden keys, save its opposite"
+            f"mask: expected one that hides no weight, got one that hides {hidden / whole:.0%} of it, "
+            f"beside {equal.sum()} rows of equal weights, as padding has: leave these out with --mask "
+            "causal,padding, or causal,FILE with a mask of tokens (True: visible)"
         )
 
 

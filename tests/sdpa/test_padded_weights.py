@@ -133,7 +133,12 @@ def test_the_weight_that_leaves_its_document_is_found():
     of_pairs = special.softmax(np.where(causal, q @ k.mT / 5, -np.inf), axis=-1)
     for files, of_heads, status, words in (
         ("--weights w.npy", w, 1, "(head 1), more than 1% of the weight"),
-        ("q.npy k.npy --scaling n_keys", of_pairs, 0, "documents: under the mask above"),
+        (
+            "q.npy k.npy --scaling n_keys",
+            of_pairs,
+            0,
+            "documents: unless the model keeps them apart, ",
+        ),
     ):
         ran = sdpa("diagnose", *files.split(), "--cu-seqlens", "ends.npy", "--mask", "causal")
         said = " ".join(ran.stdout.split())
