@@ -11,10 +11,10 @@ Mistake = Callable[[Attention], Array]
 _FAR = 100  # scores beyond this are in cases where e^s is 0 or not finite
 
 
-def _of_split_heads(a: Attention) -> Attention:
-    """An attention whose heads a reshape without a transpose gives."""
+def _of_split_heads(a: Attention) -> Array:
+    """The output of an attention whose heads a reshape without a transpose gives."""
     q, k, v = (x.swapaxes(1, 2).reshape(x.shape) for x in (a.q, a.k, a.v))
-    return replace(a, q=q, k=k, v=v)
+    return _merge(replace(a, q=q, k=k, v=v).output)
 
 
 def _of_swapped_axes(a: Attention) -> Array:
@@ -35,12 +35,7 @@ MISTAKES: dict[str, Mistake] = {
         lambda a: a.weights @ in_turn(a.v, a.groups)
     ),
     "the keys are the values, too (snu-comparch/InfiniGen#5)": lambda a: a.weights @ a.k,
-    "a reshape without a transpose splits the heads (reczoo/FuxiCTR#30)": (
-        lambda a: _of_split_heads(a).output
-    ),
-    "reshapes without a transpose split the heads and merge them": (
-        lambda a: _merge(_of_split_heads(a).output)
-    ),
+    "reshapes without a transpose split and merge the heads (reczoo/FuxiCTR#30)": _of_split_heads,
     "a reshape without a transpose merges the heads (jsbaan/transformer-from-scratch#6)": (
         lambda a: _merge(a.output)
     ),
