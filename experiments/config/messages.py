@@ -32,6 +32,7 @@ _OTHER_WORDS = {
     "context_length": "n_keys",
     "dim": "d_k",
     "d_k": "d_model and n_heads (d_k = d_model / n_heads)",
+    "d_head": "d_k",
     "divisor": "scaling",
     "head_dim": "d_k",
     "head_size": "d_k",

@@ -36,6 +36,7 @@ _PHRASES = (
     ("residual = 1", "residual stream"),
     ("residual = (.*)", r"residual stream times \1"),
     ("initial = unit", "q and k start with variance 1"),
+    ("initial.divisor = (d_k.*)", r"W_Q, W_K then over \1"),
     ("initial = small", "W_Q, W_K from N(0, 0.02²)"),
 )
 _FEW = 2  # axes that labels always name

@@ -95,9 +95,7 @@ class Results(dict[str, pd.DataFrame]):
         return {metric.name: metric for metric in self.experiment.metrics}
 
     def unreached(self) -> str:
-        """The number of cells that need more trials for the precision of the sweep, in words; empty if
-        none does.
-        """
+        """The number of cells that missed the precision of the sweep, in words; empty if none did."""
         sweep = self.sweep
         if sweep.precision is None:
             return ""
@@ -107,4 +105,6 @@ class Results(dict[str, pd.DataFrame]):
         ]
         missed = sum(error > sweep.precision for error in errors)
         few = f"{missed} of {counted(len(errors), 'cell')} missed the precision {sweep.precision:g}"
-        return f"{sweep.name}: {few} and need more than max_trials {sweep.trials}" if missed else ""
+        why = f"the pilot asked for too few trials, or max_trials {sweep.trials} allows too few"
+        size = f"relative errors up to {max(errors):.2g}"
+        return f"{sweep.name}: {few}, with {size}: {why}" if missed else ""

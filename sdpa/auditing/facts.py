@@ -86,7 +86,7 @@ def _with_blocks(a: Attention, logs: Array) -> Attention:
         return a
     if len(borders) > n_keys // 4:
         return replace(a, coefficients={"q·k": math.nan})
-    return replace(a, blocks=f"borders at keys {_shown(borders)} of {n_keys}")
+    return replace(a, blocks=f"borders at keys {np.array2string(borders, threshold=8)} of {n_keys}")
 
 
 def _with_sums(a: Attention, weights: Array, near: float) -> Attention:
@@ -167,11 +167,7 @@ def _factors(a: Attention) -> dict[str, float]:
 def _keys(given: list[Attention]) -> str:
     """The keys that have a weight: by the expected mask, by position, or in one row."""
     seen, hidden, last, first = np.concatenate([_flat(a) for a in given], axis=1)
-    rules = {
-        "all": seen >= 0,
-        "those of the mask": 1 - hidden,
-        "those that the mask should hide": hidden,
-    }
+    rules = {"all": seen >= 0}
     for place, x in ("last", last), ("first", first):
         low = x.min(where=seen > 0, initial=999)
         high = x.max(where=seen > 0, initial=-999)
@@ -179,6 +175,7 @@ def _keys(given: list[Attention]) -> str:
         stop = high if high < x.max() else math.inf
         words = f"positions {start:g} to {stop:g} from the query's own, queries at the {place} ones"
         rules[words] = (x >= low) & (x <= high)
+    rules |= {"those of the mask": 1 - hidden, "those that the mask should hide": hidden}
     for words, mask in rules.items():
         if np.array_equal(seen, mask):
             return words
@@ -199,12 +196,9 @@ def _other_keys(given: list[Attention]) -> str:
     for a in given:
         is_other = (a.seen == a.hidden).any(axis=-1) & a.has_keys
         for batch, head, query in np.argwhere(is_other):
-            keys = _shown(np.flatnonzero(a.seen[batch, head, query]))
-            place = f"batch entry {batch}, head {head}, query {query}"
-            return f"others; {place} sees {keys} of {a.k.shape[2]}"
+            keys = np.array2string(np.flatnonzero(a.seen[batch, head, query]), threshold=8)
+            return (
+                f"others; batch entry {batch}, head {head}, query {query} "
+                f"sees {keys} of {a.k.shape[2]}"
+            )
     return "others"
-
-
-def _shown(numbers: Array) -> str:
-    with np.printoptions(threshold=8):
-        return str(numbers)

@@ -34,7 +34,6 @@ MISTAKES: dict[str, Mistake] = {
     "query heads read heads of values in turn (onnx/onnx#7274)": (
         lambda a: a.weights @ in_turn(a.v, a.groups)
     ),
-    "the keys are the values, too (snu-comparch/InfiniGen#5)": lambda a: a.weights @ a.k,
     "reshapes without a transpose split and merge the heads (reczoo/FuxiCTR#30)": _of_split_heads,
     "a reshape without a transpose merges the heads (jsbaan/transformer-from-scratch#6)": (
         lambda a: _merge(a.output)

@@ -121,13 +121,18 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
         if empty not in ("any", words):
             report.findings.append(f"queries without keys: {words}, expected {empty}")
     wrong = [case for case in cases if not case.is_given_by(case.expected)]
+    expected = words_of([case.expected for case in cases])  # all sizes tell the rule
+    alike = words_of([case.expected for case in wrong or cases])
     facts = words_of([case.fitted for case in wrong or cases])
-    expected = words_of([case.expected for case in wrong or cases])
+    facts |= {x: expected[x] for x in facts if facts[x] == alike.get(x)}
     report.facts |= facts
     if not wrong:
         return
-    differing = (x for x in facts if facts[x] != expected.get(x))
-    told = [f"{x}: {facts[x]}, expected {expected.get(x, 'none')}" for x in differing]
+    told = [
+        f"{x}: {words}, expected {expected.get(x, 'none')}"
+        for x, words in facts.items()
+        if words != expected.get(x)
+    ]
     inputs = "; ".join(case.words for case in wrong)
     where = "all inputs" if len(wrong) == len(cases) else inputs
     report.findings += [*_explained(cases, wrong, told), f"wrong in {where}"]
@@ -135,16 +140,16 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
 
 def _explained(cases: list[Case], wrong: list[Case], told: list[str]) -> list[str]:
     """The facts and the mistake that give all outputs, which are of other inputs than the fit; else
-    the facts and what they leave.
+    the facts and the size of errors.
     """
     for mistake, of in MISTAKES.items():
         if all(case.is_given_by(case.expected, of) for case in cases):
             return [mistake]
-        if all(case.is_given_by(case.fitted, of) for case in cases):
+        if (told or mistake) and all(case.is_given_by(case.fitted, of) for case in cases):
             return [*told, *filter(None, [mistake])]
-    left = [min(case.errors(a).mean() for a in (case.expected, case.fitted)) for case in wrong]
-    size = f"2^{np.log2(np.median(left)):.0f} of the largest value"
-    return [*told, f"nothing found gives all outputs; about {size} is left"]
+    size = np.median([case.errors(case.expected).mean() for case in wrong])
+    about = f"errors are about 2^{np.log2(size):.0f} of the largest value"
+    return [*told, f"nothing found gives all outputs; {about}"]
 
 
 def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None:
@@ -152,22 +157,19 @@ def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None
     a, *steps = (audited.draw(spread) for spread in (3, 2, 1))
     upstream = steps[0].output
     try:
-        found = backward(*audited.arrays(a), upstream.astype(audited.dtype))
-        dq, dk, dv = (np.asarray(gradient, float) for gradient in found)
+        gradients = backward(*audited.arrays(a), upstream.astype(audited.dtype))
+        for place, (name, gradient) in enumerate(zip("qkv", gradients, strict=True)):
+            rates = [audited.arrays(b)[place] * np.asarray(gradient, float) for b in steps]
+            moved = [getattr(a, name) + 1e-6 * getattr(b, name) for b in steps]
+            right = [np.sum((replace(a, **{name: x}).output - a.output) * upstream) for x in moved]
+            words = _multiple(
+                *(1e-6 * rate.sum() / x for rate, x in zip(rates, right, strict=True))
+            )
+            report.facts[f"d{name}"] = words
+            if words != "right":
+                report.findings.append(f"d{name}: {words}")
     except (Exception, SystemExit) as error:  # whatever it raises is a result
         report.findings.append(f"backward raises {type(error).__name__}: {error}")
-        return
-    for place, (name, gradient) in enumerate({"q": dq, "k": dk, "v": dv}.items()):
-        each = [audited.arrays(b)[place] for b in steps]
-        moved = [getattr(a, name) + 1e-6 * getattr(b, name) for b in steps]
-        right = [np.sum((replace(a, **{name: x}).output - a.output) * upstream) for x in moved]
-        words = f"shape {gradient.shape}, expected {each[0].shape}"
-        if gradient.shape == each[0].shape:
-            along = [1e-6 * np.sum(step * gradient) for step in each]
-            words = _multiple(*np.divide(along, right))
-        report.facts[f"d{name}"] = words
-        if words != "right":
-            report.findings.append(f"d{name}: {words}")
 
 
 def _multiple(one: float, other: float) -> str:

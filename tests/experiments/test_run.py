@@ -170,7 +170,7 @@ def test_max_trials_and_the_fewest_trials_bound(store):
     table = measured(store, capped)
     assert set(table["trials"]) == {300}
     assert (
-        Results(capped, {MEASURED: table}).unreached().endswith("and need more than max_trials 300")
+        Results(capped, {MEASURED: table}).unreached().endswith("or max_trials 300 allows too few")
     )
     rough = dataclasses.replace(of(PRECISE, d_k=(4,)), precision=0.9, trials=MIN_TRIALS + 1)
     assert set(measured(store, rough)["trials"]) == {MIN_TRIALS}

@@ -57,7 +57,7 @@ def test_each_mistake_is_found_and_no_other_claims_it(words, monkeypatch):
     [
         (
             lambda q, k, v: attention(q, k, v) + (k.shape[2] > 300),
-            "weights sum to: 515, expected 1 nothing found gives all outputs; about 2^-2 of the",
+            "weights sum to: 515, expected 1 nothing found gives all outputs; errors are about 2^-2",
         ),
         (
             lambda q, k, v: attention(q, k[:, :, :-1], v[:, :, :-1]),
@@ -84,8 +84,8 @@ def test_a_mistake_of_decoding_is_told_with_its_inputs():
         return attention(q, k, v, divisor, behind=behind, ahead=0)
 
     assert audit(without_window, mask="window-16").findings == [
-        "scores: q·k, expected 0.125 * q·k",
-        "keys: all, expected those of the mask",
+        "scores: q·k, expected q·k / d_k^1/2",
+        "keys: all, expected positions -15 to 0 from the query's own, queries at the last ones",
         "wrong in n_queries 1, n_keys 262",
     ]
 
@@ -114,7 +114,7 @@ def test_factors_of_gradients_are_told():
 def test_what_a_backward_or_a_function_raises_is_a_finding():
     # One gradient for each query head, in place of the sums of groups.
     found = audit(attention, groups=2, backward=lambda q, *_: (q, q, q)).findings
-    assert found[1].endswith("dk: shape (2, 4, 16, 64), expected (2, 2, 16, 64)")
+    assert "backward raises ValueError: operands could not be broadcast" in found[1]
     assert "raise SystemExit: 0" in str(audit(lambda *_: sys.exit(0)))
 
 

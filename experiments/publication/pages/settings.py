@@ -25,8 +25,9 @@ _TITLE = "Losses are mostly higher without the division, vanished gradients or n
 _CAPTION = (
     "Points: settings of decoders of width 64, trained for 400 steps, each rule at its best learning "
     "rate. Up: loss without the division minus that under d_k^1/2. Right: median |dL/dq| without it over "
-    "that under d_k^1/2, after training; those below 10⁻¹⁰ stand there. Left of the dotted line, a tenth, "
-    "the gradient has vanished. Bars: from end to end of both intervals."
+    "that under d_k^1/2, after training; those below 10⁻¹⁰ stand there. Where point and bar are left of the "
+    "dotted line, a tenth, the gradient has vanished; where a bar crosses it, this is undecided. Bars: from "
+    "end to end of both intervals."
 )
 
 
