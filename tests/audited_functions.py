@@ -101,7 +101,11 @@ REPORTED += [
     (changed(sink=0), "(e^sink): 1, expected 1.649", {"sink": 0.5}),
     (changed(ahead=0, last=False), "queries at the first ones, expected", CAUSAL),
     (changed(ahead=-1, fill=-1e9), "keys: positions -inf to -1 from", CAUSAL),
-    (lambda q, *x: attention(0 * q, *x), "scores: none, expected q·k", {}),
+    (
+        changed(divisor="d_k**0.5 / 1.1"),
+        "scores: 1.1 * q·k / d_k^1/2, expected",
+        {"dtype": "float16"},
+    ),
     (changed(behind=-1), "keys: positions 1 to inf from", CAUSAL),
     (changed(ahead=0, fill=-1e4), "hidden keys have a finite score", CAUSAL | {"dtype": "float32"}),
     (changed(slopes=-BY_HEAD), "+ -1 * slope * distance, expected", {"alibi": NUMBERS}),
