@@ -34,7 +34,7 @@ def at_every_save(asked: Request, body: Body) -> NoReturn:
         try:
             job_of(asked, Reporter())
         except ConfigError:  # a save may mend it
-            if not asked.config.exists():
+            if not asked.config.is_file():
                 raise
         while True:
             if (saved := _saved(asked.config)) == seen:

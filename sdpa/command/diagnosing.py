@@ -169,7 +169,7 @@ def read_as(layer: Layer) -> str:
     if other and not (layer.options.axes or layer.documents[1:]):
         text += f", assumed from their number; if not, add --axes {other}"
     if k is not None and k.shape[:-2] != q.shape[:-2]:
-        text += f"; heads of q share those of k, {k.shape}, in groups"
+        text += f"; k has shape {k.shape}: heads of q share its heads in groups"
     return text
 
 

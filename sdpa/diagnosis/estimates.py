@@ -151,14 +151,18 @@ def estimates_of(
         of_each = of(name)[has_rows]
         total = of_each.sum(axis=0)
         sums[name] = np.array([total, *(total - of_each)])
-    rows = sums["rows"][0]
     shape = tuple(heads.shape.values())
+    rows = sums["rows"][0].reshape(shape)
     if not rows.all():
-        first = np.argwhere(rows.reshape(shape) == 0)[0].tolist()
+        first = np.argwhere(rows == 0)[0].tolist()
+        hint = (
+            "; if float16 rounds weights w to 0, np.maximum(w, 6e-8) shows their keys, for a lower "
+            "spread"
+        )
         raise ValueError(
             "expected a query that sees two keys or more in each head, got none in "
-            f"{np.count_nonzero(rows == 0)} of {len(rows)}, the first {', '.join(heads.shape)} {first}; "
-            "if float16 rounds weights w to 0, np.maximum(w, 6e-8) shows their keys, for a lower spread"
+            f"{np.count_nonzero(rows == 0)} of {rows.size}, the first {', '.join(heads.shape)} {first}"
+            f"{hint * (heads.k is None)}"
         )
     exact = [gaussian_values(one) if has_exact else {} for one in found]
     estimates = {}
@@ -169,7 +173,6 @@ def estimates_of(
             error = np.sqrt((len(others) - 1) * np.var(others, axis=0))
         gaussian = np.array([one.get(each.name, np.nan) for one in exact])
         estimates[each.name] = Estimate(*(x.reshape(shape) for x in (value, error, gaussian)))
-    rows = rows.reshape(shape)
     return Diagnosis(tuple(heads.shape), int(has_rows.sum()), rows, heads.divisor, estimates)
 
 

@@ -7,6 +7,7 @@ option that decides.
 
 import math
 import re
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -107,7 +108,7 @@ def read_heads(paths: Sequence[Path], options: Options = Options()) -> list[Laye
     roles = ["q", "k"] if options.kind == "q" else [options.kind]
     if len(paths) > len(roles):
         raise ValueError(
-            f"expected at most {len(roles)} files ({' and '.join(roles)}), got "
+            f"expected at most one file each of {' and '.join(roles)}, got "
             f"{', '.join(map(str, paths))}"
         )
     files = [arrays_in(path, role) for path, role in zip(paths, roles, strict=False)]
@@ -258,7 +259,7 @@ def _documents(array: Array, heads: Heads) -> list[slice]:
     if n_queries != n_keys or ends != [0, n_keys] or places != sorted(places):
         raise ValueError(
             f"cu_seqlens: expected numbers from 0 up to the {n_keys} tokens, got "
-            f"{places[:9]}; for q of (head, position, d_k), add --axes head,position"
+            f"{reprlib.repr(places)}; for q of (head, position, d_k), add --axes head,position"
         )
     return [slice(first, end) for first, end in pairwise(places) if first < end]
 

@@ -48,7 +48,7 @@ def test_it_prints_and_writes_what_the_library_finds():
     said = " ".join(shown.split())
     assert "q of shape (24, 3, 12, 16) read as (batch, head, position, d_k), assumed from" in said
     assert (
-        "heads of q share those of k, (24, 1, 12, 16), in groups Heads 3, sequences 24, queries 12, keys "
+        "k has shape (24, 1, 12, 16): heads of q share its heads in groups Heads 3, sequences 24, queries 12, keys "
         "12, mask causal; q and k of width d_k = 16, scores divided by 2.51984 (d_k^1/3)"
     ) in said
     table = table.sort_values("entropy_share")
@@ -64,7 +64,7 @@ def test_it_prints_and_writes_what_the_library_finds():
     ("words", "message"),
     [
         ("diagnose q.npy k.npy --axes positon,head", "--axes: .*; did you mean position?"),
-        ("diagnose q.npy k.npy q.npy", r"at most 2 files \(q and k\), got q.npy, k.npy, q.npy"),
+        ("diagnose q.npy k.npy q.npy", "at most one file each of q and k, got q.npy, k.npy, q.npy"),
         ("diagnose a.npz a.npz", "a.npz: expected different names of arrays, got q, k, q, k"),
         ("diagnose a.npz --mask q", "^a.npz: mask: expected one of none, causal, .*, got 'q'"),
         ("diagnose q.npy k.npy --csv q.npy", "--csv: expected a name that ends in .csv, got q.n"),

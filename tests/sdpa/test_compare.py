@@ -77,7 +77,7 @@ K = np.ones((2, 3, 4))
         (
             (K, K),
             {"mask": np.eye(3) == 1},
-            r"two keys or more in each head, got none in 2 of 2, the first head \[0\]; ",
+            r"two keys or more in each head, got none in 2 of 2, the first head \[0\]$",
         ),
         (K / 4, {}, "^b: scores: expected those before the softmax"),
     ],
