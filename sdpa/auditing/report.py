@@ -176,4 +176,4 @@ def _multiple(one: float, other: float) -> str:
     """A gradient beside the right one, from its factors along two steps."""
     if not abs(one - other) <= 0.01 * abs(one):  # also if one is no number
         return "no multiple of the right one"
-    return "right" if abs(one - 1) < 0.01 else f"{one:.3g} times the right one"
+    return "right" if abs(one - 1) < 0.01 else f"{one + 0.0:.3g} times the right one"
