@@ -99,14 +99,14 @@ REPORTED = [
 ]
 REPORTED += [
     (changed(sink=0), "(e^sink): 1, expected 1.649", {"sink": 0.5}),
-    (changed(ahead=0, last=False), "queries at the first ones, expected", CAUSAL),
-    (changed(ahead=-1, fill=-1e9), "keys: positions -inf to -1 from", CAUSAL),
+    (changed(ahead=0, last=False), "with queries at the first positions, expected", CAUSAL),
+    (changed(ahead=-1, fill=-1e9), "keys: from the first to 1 before the query's own", CAUSAL),
     (
         changed(divisor="d_k**0.5 / 1.1"),
         "scores: 1.1 * q·k / d_k^1/2, expected",
         {"dtype": "float16"},
     ),
-    (changed(behind=-1), "keys: positions 1 to inf from", CAUSAL),
+    (changed(behind=-1), "keys: from 1 after the query's own to the last", CAUSAL),
     (changed(ahead=0, fill=-1e4), "hidden keys have a finite score", CAUSAL | {"dtype": "float32"}),
     (changed(slopes=-BY_HEAD), "+ -1 * slope * distance, expected", {"alibi": NUMBERS}),
     (changed(ahead=0, cap=9.0, fill=-9.0), "or minus the soft cap", CAUSAL | {"softcap": 9.0}),

@@ -168,18 +168,32 @@ def _keys(given: list[Attention]) -> str:
     """The keys that have a weight: by the expected mask, by position, or in one row."""
     seen, hidden, last, first = np.concatenate([_flat(a) for a in given], axis=1)
     rules = {"all": seen >= 0}
-    for place, x in ("last", last), ("first", first):
+    for place, x in ("", last), (", with queries at the first positions", first):
         low = x.min(where=seen > 0, initial=999)
         high = x.max(where=seen > 0, initial=-999)
         start = low if low > x.min() else -math.inf
         stop = high if high < x.max() else math.inf
-        words = f"positions {start:g} to {stop:g} from the query's own, queries at the {place} ones"
+        words = f"from {_position(start)} to {_position(stop)}{place}"
         rules[words] = (x >= low) & (x <= high)
     rules |= {"those of the mask": 1 - hidden, "those that the mask should hide": hidden}
     for words, mask in rules.items():
         if np.array_equal(seen, mask):
             return words
     return _other_keys(given)
+
+
+def _position(offset: float) -> str:
+    """A position in words, from its distance to the query's own.
+
+    >>> _position(-math.inf), _position(0.0), _position(2.0)
+    ('the first', "the query's own", "2 after the query's own")
+    """
+    if math.isinf(offset):
+        return "the first" if offset < 0 else "the last"
+    if offset == 0:
+        return "the query's own"
+    side = "before" if offset < 0 else "after"
+    return f"{abs(offset):g} {side} the query's own"
 
 
 def _flat(a: Attention) -> Array:

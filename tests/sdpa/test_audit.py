@@ -85,7 +85,7 @@ def test_a_mistake_of_decoding_is_told_with_its_inputs():
 
     assert audit(without_window, mask="window-16").findings == [
         "scores: q·k, expected q·k / d_k^1/2",
-        "keys: all, expected positions -15 to 0 from the query's own, queries at the last ones",
+        "keys: all, expected from 15 before the query's own to the query's own",
         "wrong in n_queries 1, n_keys 262",
     ]
 

@@ -55,9 +55,9 @@ def printed_diagnosis() -> str:
 
 
 def printed_heads() -> str:
-    """The table of `printed_diagnosis`, and its first sentence of advice."""
+    """The table of `printed_diagnosis`, and its advice."""
     _, heads, advice = _diagnosed()
-    return _block(_DIAGNOSE, heads, advice.partition(". ")[0] + ".")
+    return _block(_DIAGNOSE, heads, advice)
 
 
 def printed_audit() -> str:
