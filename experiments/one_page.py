@@ -1,37 +1,33 @@
 """The whole experiment on one page: what does dividing q·k by sqrt(d_k) do to attention?
 
-Standard normal queries and keys, 64 of each, for d_k = 4 to 512 and four divisors: d_k^0 (unscaled),
-d_k^(1/3), d_k^(1/2) and d_k^(2/3). `python experiments/one_page.py [PICTURE]` takes a few seconds.
-The suite adds exact values, more draws and many more cases (results/dimension.csv). This page
-imports nothing of it, so that each checks the other (tests/experiments/test_one_page.py).
+Standard normal queries and keys, 64 of each, for four divisors: d_k^0 (unscaled) to d_k^(2/3).
+It takes a few seconds, and writes a picture with its table beside it. It imports nothing of the
+suite, so that each checks the other (tests/experiments/test_one_page.py).
 """
 
-import sys
+import argparse
 from collections.abc import Iterator
+from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn as sns
-from numpy import ndarray
+from threadpoolctl import threadpool_limits
 
 WIDTHS = [4, 8, 16, 32, 64, 128, 256, 512]
 EXPONENTS = {"unscaled": 0, "d_k^1/3": 1 / 3, "d_k^1/2": 1 / 2, "d_k^2/3": 2 / 3}
 TOKENS = 64  # queries, and keys
 GROUPS = 20  # of independent draws: their spread gives the standard errors
-DRAWS = 10  # of Q and K in each group
+DRAWS = 5  # of Q and K in each group
+LOGARITHMIC = ["variance of a score", "median |dL/dq|"]  # axes; the other metrics are bounded
 
 
-def softmax(scores: ndarray) -> ndarray:
+def softmax(scores: np.ndarray) -> np.ndarray:
     """exp(s) / sum exp(s) of each row, without its maximum, so that nothing overflows."""
-    w: ndarray = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    w: np.ndarray = np.exp(scores - scores.max(axis=-1, keepdims=True))
     w /= w.sum(axis=-1, keepdims=True)
     return w
-
-
-def query_gradients(w: ndarray, keys: ndarray, g: ndarray, divisor: float) -> ndarray:
-    """dL/dq = K^T J g / divisor of each query, where J = diag(w) - w w^T and g = dL/dw."""
-    gradients: ndarray = w * (g - (w * g).sum(axis=-1, keepdims=True)) @ keys / divisor
-    return gradients
 
 
 def measure(d_k: int, rng: np.random.Generator) -> Iterator[tuple[str, str, float]]:
@@ -41,13 +37,13 @@ def measure(d_k: int, rng: np.random.Generator) -> Iterator[tuple[str, str, floa
     scores = queries @ keys.transpose(0, 2, 1)
     for rule, exponent in EXPONENTS.items():
         divisor = d_k**exponent
-        scaled = scores / divisor
-        w = softmax(scaled)
-        logarithms = np.log(np.maximum(w, np.finfo(float).tiny))  # 0 log 0 = 0
-        gradients = query_gradients(w, keys, g, divisor)
-        yield rule, "variance of a score", scaled.var()
+        w = softmax(scores / divisor)
+        logs = np.log(np.maximum(w, np.finfo(float).tiny))  # 0 log 0 = 0
+        # dL/dq = K^T J g / divisor of each query, where J = diag(w) - w w^T and g = dL/dw
+        gradients = w * (g - (w * g).sum(axis=-1, keepdims=True)) @ keys / divisor
+        yield rule, "variance of a score", (scores / divisor).var()
         yield rule, "largest weight", w.max(axis=-1).mean()
-        yield rule, "entropy, nats", -(w * logarithms).sum(axis=-1).mean()
+        yield rule, "entropy, nats", -(w * logs).sum(axis=-1).mean()
         yield rule, "median |dL/dq|", np.median(np.linalg.norm(gradients, axis=-1))
 
 
@@ -59,20 +55,27 @@ def experiment(seed: int = 0) -> pd.DataFrame:
         for group in range(GROUPS)
         for measured in measure(d_k, np.random.default_rng([seed, d_k, group]))
     ]
-    table = pd.DataFrame(rows, columns=["d_k", "scaling", "metric", "value"])
-    groups = table.groupby(["d_k", "scaling", "metric"], sort=False).value
+    names = ["d_k", "scaling", "metric"]
+    groups = pd.DataFrame(rows, columns=[*names, "value"]).groupby(names, sort=False).value
     return groups.agg(value="mean", se="sem").reset_index()
 
 
-def draw(table: pd.DataFrame, path: str) -> None:
-    """A panel for each metric, a line for each divisor, over d_k."""
-    panels = {"col": "metric", "col_wrap": 2, "height": 3, "facet_kws": {"sharey": False}}
-    grid = sns.relplot(table, x="d_k", y="value", hue="scaling", kind="line", **panels)
-    grid.set(xscale="log", yscale="log", xticks=WIDTHS, xticklabels=WIDTHS)
-    grid.set_titles("{col_name}").savefig(path)
+def draw(table: pd.DataFrame, path: Path) -> None:
+    """A panel for each metric, a line for each divisor, over d_k; bars are 95% intervals."""
+    rows = table.assign(d_k=table.d_k.astype(str), error=1.96 * table.se)  # names: evenly spaced
+    grid = sns.FacetGrid(rows, col="metric", hue="scaling", col_wrap=2, aspect=1.2, sharey=False)
+    grid.map(plt.errorbar, "d_k", "value", "error", capsize=3).add_legend()
+    for metric in LOGARITHMIC:
+        grid.axes_dict[metric].set_yscale("log")
+    grid.set_titles("{col_name}").set_ylabels("").savefig(path)
 
 
 if __name__ == "__main__":
-    measured = experiment()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("picture", nargs="?", type=Path, default="one_page.png")
+    picture = parser.parse_args().picture
+    with threadpool_limits(1):  # on matrices this small, threads would wait for each other
+        measured = experiment()
+    measured.to_csv(picture.with_suffix(".csv"), index=False, float_format="%.6g")
     print(measured.pivot_table("value", ["metric", "scaling"], "d_k").round(3).to_string())
-    draw(measured, sys.argv[1] if len(sys.argv) > 1 else "one_page.png")
+    draw(measured, picture)

@@ -1,13 +1,20 @@
 """The experiment on one page against the suite: two programs that share no code."""
 
 import re
+import resource
+import sys
+import time
+from itertools import product
 
+import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 from experiments import one_page
 from tests.shipped import ROOT, tables_of_results
+from tests.suite_process import captured
 
 TABLES = tables_of_results()
 COLUMNS = {
@@ -49,13 +56,33 @@ def test_a_factor_of_five_percent_is_found(table, metric):
     assert disagreements(wrong)
 
 
-def test_the_page_draws_four_panels(table, tmp_path):
+def test_each_point_has_its_interval(table, tmp_path):
     one_page.draw(table, tmp_path / "one_page.png")
-    assert (tmp_path / "one_page.png").stat().st_size > 20_000
+    lines = [line for ax in plt.gcf().axes for line in ax.containers]
+    for line, (metric, rule) in zip(lines, product(COLUMNS, one_page.EXPONENTS), strict=True):
+        rows = table[(table.metric == metric) & (table.scaling == rule)]
+        ends = np.array(line[2][0].get_segments())[..., 1]
+        np.testing.assert_allclose(ends.mean(axis=1), rows.value)
+        np.testing.assert_allclose(np.ptp(ends, axis=1), 2 * 1.96 * rows.se)
+
+
+def test_the_command_writes_a_table_beside_its_picture_on_one_thread(table, tmp_path):
+    path = tmp_path / "mine.png"
+    started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert captured(sys.executable, one_page.__file__, path).returncode == 0
+    seconds, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1.1 * seconds
+    pd.testing.assert_frame_equal(pd.read_csv(path.with_suffix(".csv")), table, rtol=1e-5)
+    assert path.stat().st_size > 20_000
+
+
+def test_help_measures_and_writes_nothing(tmp_path):
+    ran = captured(sys.executable, one_page.__file__, "--help", cwd=tmp_path)
+    assert ran.stdout.startswith("usage: ")
+    assert not [*tmp_path.iterdir()]
 
 
 def test_the_page_is_short_and_imports_nothing_of_the_suite():
     text = (ROOT / "experiments" / "one_page.py").read_text()
-    assert text.count("\n") <= 80
-    imported = set(re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE))
-    assert imported == {"sys", "collections", "numpy", "pandas", "seaborn"}
+    assert text.count("\n") <= 85
+    assert not re.search(r"^(import|from) (sdpa|experiments)", text, re.MULTILINE)
