@@ -7,9 +7,11 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from experiments.config.paths import EXAMPLE_FOLDER
 from experiments.publication.examples.examples import EXAMPLES
+from experiments.publication.examples.picture import LOOKS
 from experiments.publication.examples.steps import long_table
 from experiments.publication.examples.walk import ExampleError, own_steps, read_matrix
 from experiments.tables.layout import csv_bytes
@@ -29,6 +31,16 @@ def test_steps_by_hand_agree_with_those_of_attention():
     np.testing.assert_allclose(steps["blend_A"][-1, 1:], steps["output"][0])
     exponentials = steps["exponentials"]
     np.testing.assert_allclose(exponentials[:, :3] / exponentials[:, 3:], steps["weights"])
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_white_is_zero_on_each_map(name):
+    tables = {each.name: each.table for each in EXAMPLES[name].steps()}
+    for step, _, look in [each.partition(":") for each in EXAMPLES[name].draws.split()]:
+        if look in ("", "marked"):
+            ax = Figure().subplots()
+            LOOKS[look or "map"][0](ax, step, tables)
+            assert ax.images[0].to_rgba(0.0)[:3] == pytest.approx((1, 1, 1), abs=0.04)
 
 
 # With names of rows and columns, of columns alone, and of rows alone.

@@ -57,7 +57,7 @@ ABC = trace(
 )
 
 
-@example("A, B and C in two dimensions, by hand", _ARTICLE, "q scores weights output")
+@example("A, B and C in two dimensions, by hand", _ARTICLE, "q:arrows scores weights output:bars")
 def abc() -> list[Step]:
     """Every step by hand: a score is q.k = |q| |k| cos(angle), and a sum of two products."""
     steps = attention(ABC, LETTERS, LETTERS, widths=XY, outputs=XY)
@@ -122,7 +122,7 @@ CAT_SCORES = np.array(
 )
 
 
-@example("The cat sat down: reading a heat map", _LESSON, "scaled_scores weights")
+@example("The cat sat down: reading a heat map", _LESSON, "scaled_scores weights:marked")
 def cat_sat_down() -> list[Step]:
     """A table of scaled scores, their weights, and how to read them as a heat map."""
     found = from_scores(CAT_SCORES, divisor=math.sqrt(8))
@@ -137,14 +137,7 @@ def cat_sat_down() -> list[Step]:
     words = [WORDS[i] for i in order]
     measures = ("entropy / ln n", "largest - smallest")
     return [
-        step(
-            "scaled_scores",
-            "Scaled scores, as the source prints them.",
-            CAT_SCORES,
-            WORDS,
-            WORDS,
-        ),
-        *chosen(steps, "exponentials weights"),
+        *chosen(steps, "scaled_scores exponentials weights"),
         step(
             "diagonal",
             "Each word's weight for itself.",
@@ -198,7 +191,7 @@ SESSION = trace(*(_TOKENS @ _WEIGHTS))
 BATCH = [_of_123.standard_normal((3, 4, 6)) for _ in range(3)]
 
 
-@example("Four words, from tokens to output", _ARTICLE, "scaled_scores weights output")
+@example("Four words, from tokens to output", _ARTICLE, "scores scaled_scores weights output:bars")
 def four_words() -> list[Step]:
     """Projections, queries, keys, values, scores, weights and output."""
     names = "q k v scores divisor scaled_scores exponentials weights output divisor_effect"
@@ -209,27 +202,28 @@ def four_words() -> list[Step]:
 
 
 @example(
-    "The article's running example, then a batch", _ARTICLE, "scores scaled_scores weights output"
+    "The article's running example, then a batch",
+    _ARTICLE,
+    "scores scaled_scores weights output:bars",
 )
 def session() -> list[Step]:
     """Four tokens from projections to output, then a batch of three sequences."""
     tokens = numbered(4, "t")
     steps = attention(SESSION, tokens, tokens)
-    batch = trace(*BATCH)
-    shapes = [np.asarray(array).shape for array in (*BATCH, batch.weights, batch.output)]
-    rows = ("Q", "K", "V", "weights", "output")
     columns = ("sequences", "rows", "columns")
     return [
         *_projections(_TOKENS, _WEIGHTS, tokens),
         *chosen(steps, "q k v scores divisor scaled_scores weights output divisor_effect"),
-        step(
-            "batch_shapes",
-            "A batch: attention acts on the last two axes.",
-            shapes,
-            rows,
-            columns,
-        ),
+        _shapes("shapes", "100 tokens of width 64.", trace(*np.zeros((3, 100, 64))), columns[1:]),
+        _shapes("batch_shapes", "A batch: only the last two axes count.", trace(*BATCH), columns),
     ]
+
+
+def _shapes(name: str, says: str, found: Trace, columns: Names) -> Step:
+    """The shapes of the arrays from q to the output."""
+    arrays = (found.q, found.k, found.v, found.scores, found.weights, found.output)
+    shapes = [np.asarray(array).shape for array in arrays]
+    return step(name, says, shapes, ("Q", "K", "V", "scores", "weights", "output"), columns)
 
 
 # The variance of scores, and the comparison of scalings.
@@ -301,7 +295,7 @@ def comparison() -> list[Step]:
         "low": ("The 5% quantile of 2,000 draws.", low),
         "high": ("The 95% quantile of 2,000 draws.", high),
     }
-    return [step(name, *table, rows, widths) for name, table in tables.items()]
+    return [step(name, says, values.T, widths, rows) for name, (says, values) in tables.items()]
 
 
 # Dog bites man: the source prints scaled scores, weights and values, but no d_k; the width of the
@@ -335,7 +329,7 @@ DOG_VALUES = np.array(
 @example(
     "Dog bites man: from scores to a blend of values",
     _QUESTIONS,
-    "scaled_scores weights printed output",
+    "scaled_scores weights printed output:bars",
 )
 def dog_bites_man() -> list[Step]:
     """From scores to outputs, and scores that give the printed weights, which these do not."""
@@ -349,14 +343,7 @@ def dog_bites_man() -> list[Step]:
     printed = (0.550, 0.282, 0.050, 0.143)
     blended = [printed, DOG_PRINTED[0] @ DOG_VALUES, weights[0] @ DOG_VALUES]
     return [
-        step(
-            "scaled_scores",
-            "Scaled scores, as the source prints them.",
-            DOG_SCORES,
-            DOG_WORDS,
-            DOG_WORDS,
-        ),
-        *chosen(steps, "exponentials weights v"),
+        *chosen(steps, "scaled_scores exponentials weights v"),
         *(blend(found, word, i, DOG_WORDS, numbered(4)) for i, word in enumerate(DOG_WORDS)),
         steps["output"],
         step("printed", "Weights as printed.", DOG_PRINTED, DOG_WORDS, DOG_WORDS),
@@ -394,7 +381,11 @@ def _pair(names: str, words: Names, order: list[int], before: Trace, after: Trac
 _BOTH = f"the article by M. Brenndoerfer (2025), and {_QUESTIONS} Our order"
 
 
-@example("Shuffled words keep their outputs", _BOTH, "outputs shuffled dog_bites_man man_bites_dog")
+@example(
+    "Shuffled words keep their outputs",
+    _BOTH,
+    "outputs:bars shuffled:bars dog_bites_man:bars man_bites_dog:bars",
+)
 def permutation() -> list[Step]:
     """Outputs shuffle along with tokens, so attention without a mask ignores the order of words.
 
@@ -423,13 +414,15 @@ LARGE_SCORES = 20 * SMALL
 NOTEBOOK = tuple(np.random.RandomState(42).standard_normal((2, 3, 4)))  # Q and K
 
 
-@example("Three scores, small and large, and over sqrt(512)", _QUESTIONS, "weights printed")
+@example(
+    "Three scores, small and large, and over sqrt(512)", _QUESTIONS, "weights:bars printed:bars"
+)
 def triples() -> list[Step]:
     """The softmax of three scores, ten and a hundred times as large, beside the printed one.
 
     The last row is the third one over sqrt(512); the source rounds it to 8.8, 4.4 and 4.4.
     """
-    rows = ("2, 1, 1", "20, 10, 10", "200, 100, 100", "(200, 100, 100) / √512")
+    rows = ("2, 1, 1", "20, 10, 10", "200, 100, 100", "third / √512")
     keys = ("first", "second", "third")
     printed = [
         (0.50, 0.25, 0.25),
@@ -461,16 +454,16 @@ def triples() -> list[Step]:
     ]
 
 
-@example("Four scores at two scales", _ARTICLE, "scores weights")
+@example("Four scores at two scales, and one far ahead", _ARTICLE, "scores:bars weights:bars")
 def two_scales() -> list[Step]:
-    """Four scores, and the same times 20, as if q and k were 400 times as wide."""
-    scores = [SMALL, LARGE_SCORES]
-    rows = ("small", "large")
+    """Four scores, the same times 20, as if q and k were 400 times as wide, and one far ahead."""
+    scores = np.array([SMALL, LARGE_SCORES, (10, 1, 1, 1)])
+    rows = ("small", "large", "one ahead")
     found = from_scores(scores)
     return [
         step(
             "scores",
-            "Scores at two scales; the large ones are 20 times the small ones.",
+            "The large scores are 20 times the small ones; the last row has one far ahead.",
             scores,
             rows,
         ),
@@ -480,7 +473,9 @@ def two_scales() -> list[Step]:
 
 
 @example(
-    "Three tokens of width 4, with and without scaling", _NOTEBOOK, "undivided_weights weights"
+    "Three tokens of width 4, with and without scaling",
+    _NOTEBOOK,
+    "undivided_weights:lines weights:lines",
 )
 def notebook() -> list[Step]:
     """Three tokens, with and without scaling."""

@@ -1,4 +1,6 @@
-"""The picture of an example: heat maps, lines or arrows, with one quantity in each panel."""
+"""The picture of an example: maps, bars, lines or arrows, with one quantity in each panel."""
+
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -9,6 +11,7 @@ from experiments.figures.lines import plot_exact
 from experiments.figures.maps import ink_on
 from experiments.figures.rendering import render
 from experiments.figures.style import (
+    DIVERGING,
     INK,
     RULE_COLOURS,
     SEQUENTIAL,
@@ -19,11 +22,11 @@ from experiments.figures.style import (
 from experiments.figures.words import latex
 from experiments.publication.examples.steps import Example, Step
 
-_WIDE = 6  # columns with room for three decimals
 _MAX_LETTERS = 32  # of names side by side
 _TITLES = {
     "q": "queries and keys",
     "undivided_weights": "weights without the divisor",
+    "printed": "printed by the Q&A",
     "sample": "variance of the scores",
     "deviation": "standard deviation of the scores",
     "largest": "largest weight",
@@ -36,48 +39,42 @@ def draw(example: Example, steps: list[Step]) -> dict[str, bytes]:
     """The picture of those steps that an example draws (see `Example`) and its texts, by suffix."""
     tables = {each.name: each.table for each in steps}
     wanted = [each.partition(":") for each in example.draws.split()]
-    shown = [(name, quantity) for name, _, quantity in wanted if name in tables]
+    shown = [(name, look or "map") for name, _, look in wanted if name in tables]
+    drawings = [LOOKS.get(look, (partial(_sweep, look), _SWEPT)) for _, look in shown]
 
     def plot() -> Drawing:
         columns = 2 if len(shown) == 4 else len(shown)
         width = max(7.0, 4.4 * columns)
         height = 0.6 + 3.6 * (len(shown) // columns)
         figure, axes = panels(len(shown), columns, (width, height))
-        for ax, (name, quantity) in zip(axes, shown, strict=True):
-            title = quantity or name
+        for ax, (name, look), (drawing, _) in zip(axes, shown, drawings, strict=True):
+            title = name if look in LOOKS else look
             ax.set_title(_TITLES.get(title, title.replace("_", " ")))
-            if quantity:
-                _lines(ax, name, quantity, tables)
-            elif name == "q":
-                _arrows(ax, tables)
-            else:
-                _heatmap(ax, name, tables[name])
+            drawing(ax, name, tables)
         return figure
 
-    notes = [f"From {example.source}."]
-    if example.draws.startswith("q "):
-        notes.append("Arrows: queries solid, keys dashed.")
-    if ":" in example.draws:
-        notes.append("Points: drawn. Lines: exact.")
+    notes = dict.fromkeys(note for _, note in drawings)
+    pale = " Pale areas: 90% of draws." if "low" in tables else ""
+    return render(plot, example.title, f"From {example.source}. {' '.join(notes)}{pale}")
+
+
+def _map(ax: Axes, name: str, tables: Tables) -> None:
+    """A matrix as colours, with numbers in its cells: white is 0, weights reach to 1, and scores
+    share their largest size with scaled scores.
+    """
+    table = tables[name]
+    if name.endswith(("weights", "printed")):
+        look = {"cmap": SEQUENTIAL, "vmin": 0, "vmax": 1}
     else:
-        notes.append("Maps: queries in rows, keys or values in columns; darker means more.")
-    if "low" in tables:
-        notes.append("Pale areas: 90% of draws.")
-    return render(plot, example.title, " ".join(notes))
-
-
-def _heatmap(ax: Axes, name: str, table: pd.DataFrame) -> None:
-    """A matrix as colours, with numbers in its cells."""
-    values = table.to_numpy()
-    finite = values[np.isfinite(values)]
-    is_weights = name.endswith(("weights", "printed"))
-    low, high = (0.0, 1.0) if is_weights else (finite.min(), finite.max())
-    shades = table.clip(lower=low)  # a hidden key, -inf, gets the lightest colour
-    image = ax.imshow(shades, cmap=SEQUENTIAL, vmin=low, vmax=high, aspect="auto")
-    digits = 3 if table.shape[1] <= _WIDE else 2
-    for (i, j), value in np.ndenumerate(values):
+        kind = name.split("_")[-1]
+        alike = pd.concat([tables[other] for other in tables if other.endswith(kind)])
+        largest = alike.where(np.isfinite(alike)).abs().max(axis=None) or 1.0
+        look = {"cmap": DIVERGING, "vmin": -largest, "vmax": largest}
+    shades = table.where(np.isfinite(table), 0.0)  # a hidden key, -inf, is white
+    image = ax.imshow(shades, aspect="auto", **look)
+    for (i, j), value in np.ndenumerate(table.to_numpy()):
         colour = ink_on(image, shades.iloc[i, j])
-        ax.annotate(_number(value, digits), (j, i), ha="center", va="center", color=colour)
+        ax.annotate(_number(value), (j, i), ha="center", va="center", color=colour)
     ax.set_xticks(range(table.shape[1]), map(latex, table.columns))
     ax.set_yticks(range(len(table)), map(latex, table.index))
     if sum(map(len, table.columns)) > _MAX_LETTERS:
@@ -85,31 +82,52 @@ def _heatmap(ax: Axes, name: str, table: pd.DataFrame) -> None:
     ax.tick_params(length=0)
 
 
-def _number(value: float, digits: int) -> str:
-    """A number in a cell. Halves are rounded up, as on paper."""
-    rounded = f"{value * (1 + 1e-9):z.{digits}f}"
-    return rounded.replace("-", "−").replace("inf", "∞")
+def _marked_map(ax: Axes, name: str, tables: Tables) -> None:
+    """A map of weights with names for its hub and its most uniform row, and a marked diagonal."""
+    hub, uniform = tables["columns"].idxmax(axis=1).iloc[0], tables["rows"].index[0]
+    names = {"columns": {hub: f"{hub}: hub"}, "index": {uniform: f"{uniform}:\nmost\nuniform"}}
+    _map(ax, name, tables | {name: tables[name].rename(**names)})
+    diagonal = range(len(tables[name]))
+    ax.plot(diagonal, diagonal, "o", color=INK, fillstyle="none", markersize=40)
 
 
-def _lines(ax: Axes, step: str, quantity: str, tables: Tables) -> None:
+def _number(value: float) -> str:
+    """Three significant digits."""
+    return f"{value:z.3g}".replace("-", "−").replace("inf", "∞")
+
+
+def _bars(ax: Axes, name: str, tables: Tables) -> None:
+    """A group of bars for each row, with their numbers."""
+    tables[name].plot.bar(ax=ax, color=UNORDERED_COLOURS, width=0.85, rot=0, fontsize=9)
+    for bars in ax.containers:
+        ax.bar_label(bars, map(_number, bars.datavalues), rotation=90, padding=3, fontsize=8)
+    ax.margins(y=0.25)  # room for the numbers
+    ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=6, fontsize=8)
+
+
+def _lines(ax: Axes, name: str, tables: Tables) -> None:
+    """A line for each row, over the columns."""
+    over = tables[name].T
+    over.plot(ax=ax, style="o-", color=UNORDERED_COLOURS, ylim=(0, 1), xticks=range(len(over)))
+
+
+def _sweep(quantity: str, ax: Axes, step: str, tables: Tables) -> None:
     """The columns of a quantity over d_k, with exact values and quantiles, if any.
 
     A quantity that spans widely has a logarithmic axis, so that a power law is straight; others
     start at 0.
     """
-    # A row for each d_k, if there is a column for each.
-    over = {name: table.T if step == "drawn" else table for name, table in tables.items()}
-    table = over[step]
+    table = tables[step]
     at = table.index.astype(float)
     of_rules = [column for column in table if column.split()[0] == quantity]
     columns = [quantity] if quantity in table else of_rules
     for column in columns:
         rule = column.split()[-1]
         colour = RULE_COLOURS.get(rule, INK)
-        exact = over["exact"][column] if "exact" in over else table["exact"]
+        exact = tables["exact"][column] if "exact" in tables else table["exact"]
         plot_exact(ax, at, exact, colour)
-        if "low" in over:
-            ends = over["low"][column], over["high"][column]
+        if "low" in tables:
+            ends = tables["low"][column], tables["high"][column]
             ax.fill_between(at, *ends, color=colour, alpha=0.12, linewidth=0)
         ax.plot(at, table[column], "o", color=colour, label=latex(rule))
     ax.set_xscale("log", base=2)
@@ -124,14 +142,23 @@ def _lines(ax: Axes, step: str, quantity: str, tables: Tables) -> None:
         ax.legend()
 
 
-def _arrows(ax: Axes, tables: Tables) -> None:
+def _arrows(ax: Axes, _name: str, tables: Tables) -> None:
     """Queries and keys of two dimensions as arrows from the origin."""
     for name, style in (("q", "-"), ("k", "--")):
         tips = tables[name].iterrows()
         for (token, tip), colour in zip(tips, UNORDERED_COLOURS, strict=False):
-            look = {"linestyle": style, "color": colour, "shrinkA": 0, "shrinkB": 0}
-            ax.annotate("", tuple(tip), (0, 0), arrowprops={"arrowstyle": "->"} | look)
-            label = f"{name} {token}"
-            beside = (3, 3)
-            ax.annotate(label, tip, beside, textcoords="offset points", color=colour)
+            look = {"arrowstyle": "->", "linestyle": style, "color": colour, "shrinkB": 0}
+            ax.annotate("", tuple(tip), (0, 0), arrowprops=look)
+            ax.annotate(f"{name} {token}", tip, (3, 3), textcoords="offset points", color=colour)
     ax.set(xlim=(0, 1.2), ylim=(0, 1.2), xlabel="x", ylabel="y", aspect="equal")
+
+
+_SWEPT = "Points: drawn. Lines: exact."
+_KEYS = "White is 0; weights: darker means more; others: red above 0, blue below."
+LOOKS = {
+    "arrows": (_arrows, "Arrows: queries solid, keys dashed."),
+    "bars": (_bars, "Bars: a group for each query, a colour for each key or entry of the output."),
+    "lines": (_lines, "Lines: a query each, over the keys."),
+    "map": (_map, f"Maps: queries in rows, keys in columns. {_KEYS}"),
+    "marked": (_marked_map, "Circles: the weight of each word for itself."),
+}

@@ -26,9 +26,9 @@ Steps = Callable[[], list[Step]]
 class Example(NamedTuple):
     """A worked example: title, source of its numbers, its picture, and what computes all steps.
 
-    `draws` has the names of the steps in the picture, separated by spaces. A name alone is drawn
-    as a heat map, `name:quantity` as the columns of a quantity over d_k, and `q` as the arrows of
-    queries and keys in two dimensions.
+    `draws` has the names of the steps in the picture, separated by spaces, each with its look after
+    a colon: `arrows`, `bars`, `lines`, `marked` (a map with what to look for), or a quantity to draw
+    over d_k; a map without one.
     """
 
     title: str
