@@ -102,7 +102,7 @@ def _bars(ax: Axes, name: str, tables: Tables) -> None:
     for bars in ax.containers:
         ax.bar_label(bars, map(_number, bars.datavalues), rotation=90, padding=3, fontsize=8)
     ax.margins(y=0.25)  # room for the numbers
-    ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=6, fontsize=8)
+    ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=6, fontsize=8, columnspacing=1)
 
 
 def _lines(ax: Axes, name: str, tables: Tables) -> None:
