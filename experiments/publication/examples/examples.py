@@ -214,16 +214,20 @@ def session() -> list[Step]:
     return [
         *_projections(_TOKENS, _WEIGHTS, tokens),
         *chosen(steps, "q k v scores divisor scaled_scores weights output divisor_effect"),
-        _shapes("shapes", "100 tokens of width 64.", trace(*np.zeros((3, 100, 64))), columns[1:]),
+        _shapes(
+            "shapes",
+            "The shapes for 100 tokens of width 64.",
+            trace(*np.zeros((3, 100, 64))),
+            columns[1:],
+        ),
         _shapes("batch_shapes", "A batch: only the last two axes count.", trace(*BATCH), columns),
     ]
 
 
 def _shapes(name: str, says: str, found: Trace, columns: Names) -> Step:
     """The shapes of the arrays from q to the output."""
-    arrays = (found.q, found.k, found.v, found.scores, found.weights, found.output)
-    shapes = [np.asarray(array).shape for array in arrays]
-    return step(name, says, shapes, ("Q", "K", "V", "scores", "weights", "output"), columns)
+    shapes = {name: np.shape(array) for name, array in vars(found).items() if np.ndim(array)}
+    return step(name, says, [*shapes.values()], [*shapes], columns)
 
 
 # The variance of scores, and the comparison of scalings.

@@ -43,10 +43,9 @@ def draw(example: Example, steps: list[Step]) -> dict[str, bytes]:
     drawings = [LOOKS.get(look, (partial(_sweep, look), _SWEPT)) for _, look in shown]
 
     def plot() -> Drawing:
-        columns = 2 if len(shown) == 4 else len(shown)
-        width = max(7.0, 4.4 * columns)
-        height = 0.6 + 3.6 * (len(shown) // columns)
-        figure, axes = panels(len(shown), columns, (width, height))
+        columns = min(len(shown), 2)
+        size = 8.8, 0.6 + 3.6 * -(-len(shown) // columns)
+        figure, axes = panels(len(shown), columns, size)
         for ax, (name, look), (drawing, _) in zip(axes, shown, drawings, strict=True):
             title = name if look in LOOKS else look
             ax.set_title(_TITLES.get(title, title.replace("_", " ")))
