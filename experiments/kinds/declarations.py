@@ -26,6 +26,14 @@ GRADIENT = (
 MEDIAN_TITLE = "query gradient |dL/dq|, median"  # of a panel
 # Sentences of captions, each with the condition that its figure has what it speaks of.
 When: TypeAlias = Mapping[str, Callable[[Tables], bool]]
+# The metrics of the question, which SWEEP.csv has of experiments that measure rows of attention.
+METRICS_OF_ROWS = (
+    "score_variance",
+    "max_weight",
+    "entropy",
+    "jacobian_norm_median",
+    "query_gradient_norm_median",
+)
 CASES = "cases"  # each combination of the axes that are neither along x nor coloured
 
 

@@ -1,10 +1,11 @@
-"""Every figure of sweeps with its caption and finding, in the order in which the docs list them.
+"""Every figure of sweeps with its caption and finding, in the order in which the docs list them; and
+the columns that SWEEP.csv has for people.
 
 A new figure is a new entry in `FIGURES` of the `figures` of its experiment. The first one is that
 of a sweep that names none.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from experiments.kinds import parts
@@ -16,8 +17,10 @@ FIGURES: Mapping[str, Figure] = {
     for figure in module.FIGURES
 }
 
-# The metrics that a summary has whatever its figures show: those of the first figure of `dimension`.
-_ALWAYS = "score_variance", "max_weight", "entropy", "query_gradient_norm_median"
+# By experiment, the metrics and other columns of SWEEP.csv beside its axes and rules.
+SUMMARIES: Mapping[str, tuple[str, ...]] = {
+    experiment: module.SUMMARY for experiment, module in parts("figures")
+}
 
 
 def figures_of(experiment: str) -> tuple[str, ...]:
@@ -33,11 +36,3 @@ def default_figures(experiment: str) -> tuple[str, ...]:
 def metrics_of(figures: Iterable[str]) -> list[str]:
     """The columns that figures show, each once."""
     return list(dict.fromkeys(metric for name in figures for metric in FIGURES[name].metrics))
-
-
-def shown_metrics(experiment: str, figures: Sequence[str]) -> list[str]:
-    """The columns that the figures of an experiment show, first those of the default one and of
-    some; and those of `_ALWAYS`.
-    """
-    default, *others = figures_of(experiment)
-    return list(dict.fromkeys([*metrics_of([default, *figures, *others]), *_ALWAYS]))

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments.config.paths import SUMMARY
-from experiments.kinds.figures import shown_metrics
-from experiments.measuring.columns import Column, names
+from experiments.kinds.figures import SUMMARIES
+from experiments.measuring.columns import RULES, Column, names
 from experiments.measuring.experiment import MEASURED, AnyExperiment
 from experiments.measuring.intervals import Limits, mean_interval
-from experiments.measuring.metric import FEW_DRAWS, Metric
+from experiments.measuring.metric import Metric
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +28,8 @@ IDENTITY = (
     Column("experiment", "str", "experiment of the sweep"),
     Column("seed", "int", "root seed of the config"),
 )
-MOST_COLUMNS = 40  # of a summary
+_AVERAGES = "mean", "root"  # kinds of metrics whose interval follows from their error
+_ALWAYS = "n_keys", RULES, "divisor", "trials"  # in a summary, if the experiment has them
 
 
 def csv_bytes(table: "pd.DataFrame") -> bytes:
@@ -82,24 +83,19 @@ def csv_contents(results: "Results") -> dict[str, bytes]:
 
 
 def summary_columns(results: "Results") -> list[str]:
-    """The columns of a summary among those of `all_metrics`: the axes that vary, rule and trials, and
-    the metrics of figures, those of the default figure and of the sweep first, as far as 40 columns
-    hold them.
+    """The columns of a summary among those of `all_metrics`: the axes that vary, the number of keys,
+    the rule with its divisor and trials, and what the experiment declares, with exact values and
+    one error: that of a mean or a root, and the interval of anything else.
     """
-    written = written_columns(results.experiment)
-    of_metrics = {
-        metric.name: [name for name in names(metric.columns()) if name in written]
-        for metric in results.experiment.metrics
-    }
-    others = {FEW_DRAWS, *results.axes.usual}.union(*of_metrics.values())
-    found = results.axes.varied(results.measured)
-    found += [name for name in written if name not in others]
-    for name in shown_metrics(results.experiment.name, results.sweep.figures):
-        columns = of_metrics.get(name, [])
-        if len(found) + len(columns) <= MOST_COLUMNS:
-            found += columns
-    return found
+    experiment = results.experiment
+    declared = SUMMARIES[experiment.name]
+    wanted = {*results.axes.varied(results.measured), *_ALWAYS, *declared}
+    for metric in experiment.metrics:
+        if metric.name in declared:
+            ends = ("_se",) if metric.kind in _AVERAGES else ("_low", "_high")
+            wanted |= {f"{metric.name}{end}" for end in (*ends, "_exact")}
+    return [name for name in written_columns(experiment) if name in wanted]
 
 
 def _means(experiment: AnyExperiment) -> list[Metric]:
-    return [metric for metric in experiment.metrics if metric.kind in ("mean", "root")]
+    return [metric for metric in experiment.metrics if metric.kind in _AVERAGES]

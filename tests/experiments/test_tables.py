@@ -14,8 +14,11 @@ from experiments.commands import sample
 from experiments.commands.check import write_columns
 from experiments.commands.measure import analyse_again
 from experiments.config.errors import DisagreementError, TableError
+from experiments.kinds import figures
+from experiments.kinds.declarations import Figure
+from experiments.kinds.figures import SUMMARIES
 from experiments.running.files import checksum, write_atomically
-from experiments.tables import layout, products
+from experiments.tables import products
 from experiments.tables.changes import change_of
 from experiments.tables.layout import summary_columns
 from experiments.tables.products import Product, build
@@ -200,26 +203,29 @@ def test_every_column_is_described_once(tiny, tmp_path):
     assert {name: columns[name] for name in summaries} == summaries
 
 
-def test_a_summary_has_the_axes_that_vary_and_the_metrics_of_figures(tiny):
+def test_a_summary_has_the_axes_that_vary_and_the_metrics_of_its_experiment(tiny):
     config, folder = tiny
     for sweep in config.sweeps:
         summary = pd.read_csv(folder / f"{sweep.name}.csv", dtype=str)
         whole = pd.read_csv(folder / csv_name(sweep.name, "measured"), dtype=str)
         pd.testing.assert_frame_equal(summary, whole[[*summary]])
-        assert len(summary.columns) <= 40
-    columns = [*pd.read_csv(folder / "map.csv")]
-    assert columns[:6] == ["d_k", "n_keys", "scaling", "exponent", "divisor", "trials"]
-    assert columns[6:9] == ["score_variance", "score_variance_se", "score_variance_exact"]
-    shown = {"max_weight", "query_gradient_norm_median", "jacobian_norm_median_low"}
-    assert shown <= {*columns}
-    assert not {"inputs", "max_weight_low", "few_draws", "score_mean"} & {*columns}
+        assert {*SUMMARIES[sweep.experiment.name]} <= {*summary}
+        assert len(summary.columns) <= 26
+    *place, first, error, exact = [*pd.read_csv(folder / "map.csv")][:8]
+    assert place == ["d_k", "n_keys", "scaling", "divisor", "trials"]
+    assert [first, error, exact] == [f"score_variance{end}" for end in ("", "_se", "_exact")]
+    medians = {f"jacobian_norm_median{end}" for end in ("", "_low", "_high", "_exact")}
+    assert medians <= {*pd.read_csv(folder / "scaling.csv")}
+    assert "n_keys" in pd.read_csv(folder / "scaling.csv")
 
 
-def test_a_summary_has_the_metrics_of_its_own_figures_first(tiny, monkeypatch):
-    monkeypatch.setattr(layout, "MOST_COLUMNS", 28)
-    results = Study(*tiny)["map"]
-    columns = summary_columns(results)
-    assert ("jacobian_norm_median" in columns, "row_variance" in columns) == (True, False)
+def test_another_figure_changes_no_summary(tiny, monkeypatch):
+    results = Study(*tiny)["scaling"]
+    before = summary_columns(results)
+    further = Figure(name="further", shows="", metrics=("participation",), of="saturation")
+    monkeypatch.setattr(figures, "FIGURES", {"further": further, **figures.FIGURES})
+    sweep = dataclasses.replace(results.sweep, figures=(*figures.FIGURES,))
+    assert summary_columns(Results(sweep, results)) == before
 
 
 def copies(path):

@@ -2,6 +2,7 @@
 
 from experiments.kinds.declarations import (
     EQUAL_WEIGHTS,
+    METRICS_OF_ROWS,
     READING,
     Figure,
     Finding,
@@ -28,6 +29,7 @@ def _initialisation(tables: Tables) -> Numbers:
     return {**ends(schemes["gpt2"], "d_model", "score_variance"), "level": ", ".join(level)}
 
 
+SUMMARY = "d_k", *METRICS_OF_ROWS
 FIGURES = (
     Figure(
         name="initialisation",

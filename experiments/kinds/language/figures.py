@@ -48,6 +48,13 @@ def _has_cut(tables: Tables) -> bool:
     return bool(losses["final_loss"].min() <= _TOP < losses["final_loss_high"].max())
 
 
+SUMMARY = (
+    "final_loss",
+    "diverged",
+    "spread_after",
+    "entropy_share_after",
+    "query_gradient_median_after",
+)
 FIGURES = (
     Figure(
         name="losses",

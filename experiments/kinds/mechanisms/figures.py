@@ -3,6 +3,7 @@
 from experiments.kinds.declarations import (
     GRADIENT,
     MEDIAN_TITLE,
+    METRICS_OF_ROWS,
     READING,
     Figure,
     Finding,
@@ -40,6 +41,7 @@ def _mechanisms(tables: Tables) -> Numbers:
     }
 
 
+SUMMARY = METRICS_OF_ROWS
 FIGURES = (
     Figure(
         name="mechanisms",

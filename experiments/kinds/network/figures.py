@@ -62,6 +62,7 @@ def _propagation(tables: Tables) -> Numbers:
     }
 
 
+SUMMARY = "stream_gradient_growth", f"first_{MEDIAN_GRADIENT}", "cosine"
 FIGURES = (
     Figure(
         name="growth",

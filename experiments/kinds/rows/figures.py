@@ -21,6 +21,7 @@ def _rows(tables: Tables) -> Numbers:
     return {"plain": plain, "root": root} if holds else None
 
 
+SUMMARY = "trial", "query", "key", "scaled_score", "weight"
 FIGURES = (
     Figure(
         name="rows",

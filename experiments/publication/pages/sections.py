@@ -9,7 +9,7 @@ import pandas as pd
 from experiments.config.paths import SUMMARY
 from experiments.figures.captions import extent, plain_title
 from experiments.figures.words import short
-from experiments.kinds.figures import metrics_of, shown_metrics
+from experiments.kinds.figures import SUMMARIES, metrics_of
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.publication.pages.markup import digits
 from experiments.publication.pages.pictures import Picture
@@ -70,7 +70,9 @@ class Section(NamedTuple):
 def section_of(results: Results, drawn: Sequence[Picture]) -> Section:
     """The section of a sweep."""
     table, figures = results.measured, results.sweep.figures
-    listed = metrics_of(figures) or shown_metrics(results.experiment.name, figures)
+    declared = SUMMARIES[results.experiment.name]
+    in_summary = {*declared}.intersection(results.metrics)
+    listed = metrics_of(figures) or declared
     metrics = [name for name in listed if name in table]
     head, rows = few_rows(results, metrics)
     axes = results.axes.varied(table) or [name for name in ("scaling",) if name in table]
@@ -84,7 +86,7 @@ def section_of(results: Results, drawn: Sequence[Picture]) -> Section:
         csvs=[csv_name(results.name, kind) for kind in (SUMMARY, *results)],
         axes=axes,
         last=repr(table[axes[0]].tolist()[-1]) if axes else "",
-        metric=next(filter(results.metrics.get, metrics), metrics[-1]),
+        metric=next(filter(in_summary.__contains__, metrics), declared[-1]),
         head=head,
         roots={name for name, metric in results.metrics.items() if metric.kind == "root"},
         rows=rows,

@@ -1,5 +1,7 @@
 """Figures of rows: of their variance, of their weights, and of gradients and sizes."""
 
+from experiments.kinds.declarations import METRICS_OF_ROWS
 from experiments.kinds.saturation.figures import sizes, variance, weights
 
+SUMMARY = METRICS_OF_ROWS
 FIGURES = (*variance.FIGURES, *weights.FIGURES, *sizes.FIGURES)
