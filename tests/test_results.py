@@ -46,7 +46,13 @@ def test_tables_are_whole_and_of_this_config(sweep):
 
 
 @pytest.mark.parametrize(
-    "name", ["statements/statements.csv", "examples/examples.csv", *BENCHMARK_TABLES]
+    "name",
+    [
+        "statements/statements.csv",
+        "examples/examples.csv",
+        "config.full/plan_outcomes.csv",
+        *BENCHMARK_TABLES,
+    ],
 )
 def test_columns_of_other_tables_are_described(name):
     _, described = (

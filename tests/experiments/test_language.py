@@ -1,5 +1,6 @@
 """Training of a decoder: symmetry, records, clipping and the end of a run."""
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from experiments.kinds.language.cell import Cell, run
 from experiments.measuring.chunk import Chunk
 from sdpa import Scaling, diagnose_scores
 from sdpa.row_maps import PLAIN as PLAIN_ROWS
+from tests.test_numbers import agrees, numbers
 
 PLAIN, QUARTER, ROOT = map(Scaling.parse, ("unscaled", "d_k^1/4", "d_k^1/2"))
 SMALL = Cell(
@@ -93,3 +95,35 @@ def test_the_loss_is_that_of_text_no_batch_has():
     stretches = corpus.held_out_stretches(64)
     assert stretches.shape == (32, 65)
     assert stretches[-1].tolist() == rest[-65:].tolist()
+
+
+def test_counts_of_characters_have_the_losses_that_docs_say(monkeypatch):
+    """Counts of 2 to 4 characters in the text that decoders learn, 0.005 added to each, at the tested
+    characters.
+    """
+    text = corpus.TEXT.read_text(encoding="utf-8")
+    n = len(corpus.trained_on())
+    monkeypatch.setattr(corpus, "held_out", lambda: np.arange(n, len(text)))
+    places = corpus.held_out_stretches.__wrapped__(64)[:, 1:].ravel()
+    counts = Counter(text[i : i + size] for size in range(1, 5) for i in range(n + 1 - size))
+    rest = 0.005 * len({*text})
+    losses = []
+    for length in (2, 3, 4):
+        tested = [text[i + 1 - length : i + 1] for i in places]
+        shares = [(counts[each] + 0.005) / (counts[each[:-1]] + rest) for each in tested]
+        losses.append(-np.log(shares).mean())
+    (printed,) = numbers("(0.005 added to each) have #, # and # nats")
+    assert [*map(agrees, printed, losses)] == [True] * 3
+
+
+@pytest.mark.slow
+def test_a_learned_gain_moves_towards_the_divisor():
+    """The first of the shipped runs, without recording."""
+    cell = Cell(64, 64, 0.004, (PLAIN, ROOT), normalize="rms", gain="learned")
+    rng = Chunk(language.EXPERIMENT, cell, 0, 1, seed=0).generator()
+    start, shape = cell.start(rng), (cell.steps + 1, cell.n_sequences)
+    places = rng.integers(len(corpus.trained_on()) - cell.n_keys, size=shape)
+    *_, (_, decoder, _) = run(cell, next(cell.designs()), start, places)
+    gains = [block.query_gain.item() for block in decoder.blocks]
+    (printed,) = numbers("the gains of the four layers end at #, #, # and #")
+    assert [*map(agrees, printed, gains)] == [True] * 4

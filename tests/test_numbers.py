@@ -1,0 +1,159 @@
+"""Numbers in prose: each is that of its source in docs/numbers.yaml, and outcomes of predictions are
+those that results/config.full/plan_outcomes.csv records.
+"""
+
+import re
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from experiments.kinds.support import BOTH
+from experiments.measuring.columns import as_json, defaults
+from experiments.measuring.experiment import load_experiment
+from experiments.publication.pages import settings
+from sdpa import PairLaw, softmax, theory
+from tests.prose import part, prose
+from tests.shipped import OF_FULL, RESULTS, ROOT, STUDY, shipped_only
+
+PLAIN, SCALED = BOTH
+SOURCES = yaml.safe_load((ROOT / "docs/numbers.yaml").read_text(encoding="utf-8"))
+_MEDIAN = "query_gradient_median_after"
+_NUMBER = r"(?<![\d.,])([−-]?\d+(?:,\d{3})*(?:\.\d+)?%?)"
+_FORMATTING = (
+    (r"\\sqrt\{(.*?)\}", r"√\1"),
+    ("<sub>", "_"),
+    ("<sup>", "^"),
+    (r"\]\([^)]*\)", ""),
+    (r"<[/!a-z][^>]*>|[*`$\\{}\[]", ""),
+)
+
+
+def rows(table, **axes):
+    """The rows of a table with these values of axes."""
+    for name, values in axes.items():
+        table = table[table[name].isin(np.ravel(values))]
+    return table
+
+
+def ratio(table, name):
+    """Values unscaled over those with the division, in the order of the table."""
+    plain_values, scaled = (rows(table, scaling=rule)[name].to_numpy() for rule in BOTH)
+    return plain_values / scaled
+
+
+@cache
+def decoders():
+    """All decoders of config.full.yaml."""
+    return pd.concat(found.measured for name, found in OF_FULL.items() if "language" in name)
+
+
+def best(scaling=PLAIN, **axes):
+    """The row of a decoder of most runs at its best rate; axes that are not named have their default."""
+    usual = defaults(load_experiment("language").cell)
+    case = {name: as_json(value) for name, value in usual.items()} | {"d_k": 64} | axes
+    found = rows(decoders(), scaling=scaling, **case)
+    return found.sort_values(["trials", "final_loss"], ascending=[False, True]).iloc[0]
+
+
+def loss(scaling=PLAIN, **axes):
+    """Its loss."""
+    return best(scaling, **axes)["final_loss"]
+
+
+@cache
+def pairs():
+    """The 20 settings of training, with columns of the decoder without the division and, with _root,
+    with it.
+    """
+    without, scaled = settings.settings(OF_FULL)
+    both = without.merge(scaled, left_index=True, right_index=True, suffixes=("", "_root"))
+    return both.reset_index()
+
+
+def vanishes():
+    """The settings whose median gradient vanishes without the division, by both intervals."""
+    return pairs()[f"{_MEDIAN}_high"] < pairs()[f"{_MEDIAN}_low_root"] / 10
+
+
+def lasts():
+    """The settings where it does not."""
+    return pairs()[f"{_MEDIAN}_low"] > pairs()[f"{_MEDIAN}_high_root"] / 10
+
+
+def ratio_at_one_key(d_k):
+    """The median |dL/dq| of 4,000 rows of 64 keys, of which one has a gradient, without the division over
+    that with it.
+    """
+    rng = np.random.default_rng(0)
+    q, k = rng.standard_normal((4000, 1, d_k)), rng.standard_normal((4000, 64, d_k))
+    medians = []
+    for divisor in (1, d_k**0.5):
+        w = softmax((q * k).sum(axis=2) / divisor)
+        to_q = w[:, :1] * (k[:, 0] - (w[..., None] * k).sum(axis=1)) / divisor
+        medians.append(np.median(np.linalg.norm(to_q, axis=1)))
+    return medians[0] / medians[1]
+
+
+NAMES = globals() | {"STUDY": STUDY, "theory": theory, "PairLaw": PairLaw}
+
+
+def plain(page):
+    """A page in one line, without formatting."""
+    text = prose(page)
+    for pattern, by in _FORMATTING:
+        text = re.sub(pattern, by, text)
+    return text
+
+
+TEXT = "\n".join(map(plain, (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))))
+
+
+def numbers(words):
+    """The numbers in the places of `#`, wherever a page has these words, and others for each `…`."""
+    pattern = re.escape(words).replace(r"\#", _NUMBER).replace("…", ".{1,300}?")
+    return [match.groups() for match in re.finditer(pattern, TEXT)]
+
+
+def agrees(printed, value):
+    """True if a number is a value rounded to its digits; in whole numbers, zeros at the end count as
+    digits only among the first two.
+    """
+    digits = re.sub("[,%]", "", printed).replace("−", "-")
+    whole, _, rest = digits.partition(".")
+    zeros = 0 if rest else max(0, len(whole) - max(2, len(whole.rstrip("0"))))
+    percent = 100 if "%" in printed else 1
+    unit = 10.0 ** (zeros - len(rest))
+    return abs(float(digits) - percent * value) <= unit / 2 * (1 + 1e-9)
+
+
+@shipped_only
+@pytest.mark.parametrize("words", SOURCES)
+def test_a_sentence_has_the_numbers_of_its_source(words):
+    places = numbers(words)
+    assert places, "no page has these words"
+    values = np.ravel(eval(SOURCES[words], NAMES))
+    for printed in places:
+        if not printed:  # a sentence without a number
+            assert all(values)
+            continue
+        every = printed * len(values) if len(printed) == 1 else printed
+        wrong = [pair for pair in zip(every, values, strict=True) if not agrees(*pair)]
+        assert not wrong
+
+
+def test_docs_report_the_recorded_outcomes_of_predictions():
+    outcomes = pd.read_csv(RESULTS / "config.full/plan_outcomes.csv", keep_default_na=False)
+    reported = re.findall(
+        r"^(\d+)\. \*\*(held|failed)(?:, but)? ?(.*?)\*\*", part("docs/training.md"), re.MULTILINE
+    )
+    recorded = outcomes[["prediction", "outcome", "note"]].astype(str)
+    assert reported == [*recorded.itertuples(index=False, name=None)]
+    counted = r"Of (\d+) predictions, (\d+) (held|failed) and (\d+) (held|failed)"
+    counts = re.findall(counted, plain("docs/training.md"))
+    for said, (_, rows) in zip(counts, outcomes.groupby("plan", sort=False), strict=True):
+        n_all, first, one, second, other = said
+        assert {one: int(first), other: int(second)} == rows["outcome"].value_counts().to_dict()
+        assert int(n_all) == len(rows)
