@@ -153,7 +153,7 @@ def test_docs_report_the_recorded_outcomes_of_predictions():
     assert reported == [*recorded.itertuples(index=False, name=None)]
     counted = r"Of (\d+) predictions, (\d+) (held|failed) and (\d+) (held|failed)"
     counts = re.findall(counted, plain("docs/training.md"))
-    for said, (_, rows) in zip(counts, outcomes.groupby("plan", sort=False), strict=True):
+    for said, (_, of_plan) in zip(counts, outcomes.groupby("plan", sort=False), strict=True):
         n_all, first, one, second, other = said
-        assert {one: int(first), other: int(second)} == rows["outcome"].value_counts().to_dict()
-        assert int(n_all) == len(rows)
+        assert {one: int(first), other: int(second)} == of_plan["outcome"].value_counts().to_dict()
+        assert int(n_all) == len(of_plan)
