@@ -7,7 +7,7 @@ the rows shown, those left out, and how to read the figure.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import pandas as pd
@@ -17,7 +17,7 @@ from experiments.figures.shown import Shown
 from experiments.figures.words import is_joined, listed, short, spoken
 from experiments.kinds.declarations import HOLLOW, READING, Figure, Needs
 from experiments.kinds.support import Numbers, is_few
-from experiments.measuring.columns import as_json, axis_names, defaults
+from experiments.measuring.columns import Json, as_json, defaults
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.tables.results import Results, SweepAxes
 
@@ -32,13 +32,15 @@ class Words(NamedTuple):
         title: of the finding, or the plain one.
         caption: the plain one, after the sentence of the finding.
         is_found: True if they have the finding.
-        lost: the figure, and the reason why a shipped sweep has lost the finding; else empty.
+        lost: the title of the finding, if a shipped sweep has lost it; else empty.
+        reason: why it has.
     """
 
     title: str
     caption: str
     is_found: bool
-    lost: str
+    lost: str = ""
+    reason: str = ""
 
 
 def words_of(figure: Figure, what: Shown) -> Words:
@@ -47,13 +49,15 @@ def words_of(figure: Figure, what: Shown) -> Words:
     caption = plain_caption(figure, what)
     numbers, reason = finding_of(figure, results)
     if not figure.finding or numbers is None:
-        lost = f"{results.name}/{figure.name} ({reason})" if reason else ""
         shows = figure.shows[0].lower() + figure.shows[1:]
-        return Words(f"{plain_title(results)}: {shows}", caption, False, lost)
+        title = f"{plain_title(results)}: {shows}"
+        if not figure.finding or not reason:
+            return Words(title, caption, False)
+        return Words(title, caption, False, figure.finding.title, f"{results.name}: {reason}")
     table = results.measured[[*results.axes.usual]]
     sizes = {name: values.agg(least="min", most="max") for name, values in table.items()}
     sentence = figure.finding.sentence.format(**sizes, **numbers).replace(" -", " −")
-    return Words(figure.finding.title, f"{sentence} {caption}".strip(), True, "")
+    return Words(figure.finding.title, f"{sentence} {caption}".strip(), True)
 
 
 def mismatch(sweep: Sweep, needs: Needs) -> str:
@@ -64,20 +68,30 @@ def mismatch(sweep: Sweep, needs: Needs) -> str:
         needs: the axes and rules that the sentences speak of. Any other axis must be
             fixed, at its default if it has one.
     """
-    values = {name: {*map(as_json, given)} for name, given in sweep.spanned().items()}
-    for name, needed in needs.items():
-        if isinstance(needed, tuple):
-            missing = [value for value in needed if value not in values[name]]
-        else:
-            missing = [needed] if values[name] != {needed} else []
-        if missing:
-            return f"expected {name} = {missing[0]}"
     usual = defaults(sweep.experiment.cell)
-    for name in axis_names(sweep.experiment.cell):
-        is_usual = name == _ROWS or name not in usual or values[name] == {as_json(usual[name])}
-        if name not in needs and not (len(values[name]) == 1 and is_usual):
-            return f"got {name} = {', '.join(sorted(map(str, values[name])))}"
+    for name, given in sweep.spanned().items():
+        values = {*map(as_json, given)}
+        if name in needs:
+            needed = needs[name]
+        elif name in usual and name != _ROWS:
+            needed = as_json(usual[name])
+        else:
+            needed = "one value" if len(values) > 1 else ()
+        is_given = values.issuperset(needed) if isinstance(needed, tuple) else values == {needed}
+        if not is_given:
+            expected = needed if isinstance(needed, tuple) else (needed,)
+            return f"got {name} = {_ordered(values)}, expected {_ordered(expected)}"
     return ""
+
+
+def _ordered(values: Iterable[Json]) -> str:
+    """Values in order, numbers by size and before words.
+
+    >>> _ordered({256, 64, 1024}), _ordered({"none", "causal"})
+    ('64, 256, 1024', 'causal, none')
+    """
+    ordered = sorted(values, key=lambda value: (isinstance(value, str), value))
+    return ", ".join(map(short, ordered))
 
 
 def finding_of(figure: Figure, results: Results) -> tuple[Numbers, str]:
@@ -87,12 +101,18 @@ def finding_of(figure: Figure, results: Results) -> tuple[Numbers, str]:
     finding = figure.finding
     if not finding or not results.sweep.is_shipped or results.name != finding.sweep:
         return None, ""
-    lacking = mismatch(results.sweep, finding.needs)
-    missing = [f"expected a table {kind}" for kind in finding.reads if kind not in results]
-    if lacking or missing:
-        return None, lacking or missing[0]
+    missing = [f"there is no table {kind}" for kind in finding.reads if kind not in results]
+    # A size of some variants alone is not that of the rows that the sentence is about.
+    partial = [
+        f"not every variant has each {name}"
+        for name in _not_crossed(results.measured, results.axes)
+        if f"{{{name}." in finding.sentence
+    ]
+    lacking = [mismatch(results.sweep, finding.needs), *missing, *partial]
+    if reason := next(filter(None, lacking), ""):
+        return None, reason
     numbers = finding.numbers(results)
-    return numbers, "its tables do not support it" * (numbers is None)
+    return numbers, "its rows do not show it" * (numbers is None)
 
 
 def plain_title(results: Results) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from experiments.config.errors import attempt, counted, fail, in_part
+from experiments.config.errors import attempt, fail, in_part
 from experiments.config.paths import (
     DRAWN,
     ON_REQUEST,
@@ -16,13 +16,13 @@ from experiments.figures.captions import Words, words_of
 from experiments.figures.shown import Shown, shown
 from experiments.kinds.figures import FIGURES
 from experiments.tables.products import Product, build
-from experiments.tables.reporter import FLAGGED, Reporter
+from experiments.tables.reporter import Reporter
 from experiments.tables.results import Results
 from experiments.tables.stored import Stored
 from experiments.tables.study import Study
 
 _TOLD = 3  # titles in the summary
-_BACK = "; the shipped config has them all: git checkout config.yaml && make all"
+_NOTHING_TO_DO = "Plain titles stand instead; nothing needs to be done."
 
 
 def draw_sweeps(
@@ -48,10 +48,23 @@ def draw_sweeps(
     found = dict.fromkeys(each.title for each in words if each.is_found)
     for title in [*found][:_TOLD]:
         report.verdict("found", title)
-    if lost := [each.lost for each in words if each.lost]:
-        back = _BACK if folder.resolve() == SHIPPED_RESULTS.resolve() else ""
-        text = f"{counted(len(lost), 'figure')} with a plain title instead: {'; '.join(lost)}{back}"
-        report.verdict("findings", text, FLAGGED)
+    lost = {each.lost: each.reason for each in words if each.lost}
+    if folder.resolve() == SHIPPED_RESULTS.resolve():
+        lost |= _of_other_names(study)
+    for reason in dict.fromkeys(lost.values()):
+        titles = ", ".join(f'"{title}"' for title in lost if lost[title] == reason)
+        report.verdict("left out", f"{titles}: {reason}. {_NOTHING_TO_DO}", None)
+
+
+def _of_other_names(study: Study) -> dict[str, str]:
+    """The titles about sweeps that the config lacks, each with the reason."""
+    names = {sweep.name for sweep in study.config.sweeps}
+    findings = (figure.finding for figure in FIGURES.values() if figure.finding)
+    return {
+        finding.title: f"no sweep has the name {finding.sweep}, which they are about"
+        for finding in findings
+        if finding.sweep not in names
+    }
 
 
 def figure_products(

@@ -19,7 +19,6 @@ Tables: TypeAlias = Mapping[str, Table]  # of a sweep, by kind: `measured`, and 
 Numbers: TypeAlias = Mapping[str, Any] | None  # of a sentence, or none if tables do not support it
 
 BOTH = (UNSCALED, SCALED)
-POWER_RULES = (UNSCALED, "d_k^1/3", SCALED, "d_k^2/3")
 MEDIAN_GRADIENT = "query_gradient_norm_median"
 A_TENTH = 1.1
 
@@ -44,14 +43,26 @@ def only_crossing(tables: Tables, norm: str, statistic: str) -> float | None:
     return known["crossing_exact"].item() if len(rows) == len(known) == 1 else None
 
 
+def exact_or_measured(rows: Table, metric: str) -> "pd.Series[float]":
+    """The exact value of a metric in each row, or the measured one where that is unknown."""
+    measured = rows[metric]
+    return rows.get(f"{metric}_exact", measured).fillna(measured)
+
+
+def factor(rows: Table, metric: str) -> float:
+    """The largest value of a metric over the smallest."""
+    values = exact_or_measured(rows, metric)
+    return float(values.max() / values.min())
+
+
 def widest(rows: Table) -> Table:
     """The rows with the largest d_k."""
     return rows[rows["d_k"] == rows["d_k"].max()]
 
 
 def ends(rows: Table, x: str, metric: str) -> dict[str, float]:
-    """The first and the last value of a metric along an axis."""
-    ordered = rows.sort_values(x)[metric]
+    """The first and the last value of a metric along an axis, exact where known."""
+    ordered = exact_or_measured(rows.sort_values(x), metric)
     return {"first": ordered.iloc[0], "last": ordered.iloc[-1]}
 
 
@@ -78,12 +89,19 @@ def rises(rows: Table, x: str, metric: str, *, falls: bool = False) -> bool:
     return len(ordered) > 1 and bool((lows[1:] > highs[:-1]).all())
 
 
-def alone_is_level(rows: Table, metric: str) -> bool:
-    """True if a metric is level under d_k^1/2, and under no other rule."""
-    return all(
-        is_level(of_rule, metric) if rule == SCALED else changes(of_rule, metric)
-        for rule, of_rule in rows.groupby("scaling")
+def is_alone_level(rows: Table, metric: str, level: str = SCALED) -> bool:
+    """True if a metric is level under one of several rules, and changes under each other one."""
+    by_rule = dict(list(rows.groupby("scaling")))
+    return len(by_rule) > 1 and all(
+        is_level(of_rule, metric) if rule == level else changes(of_rule, metric)
+        for rule, of_rule in by_rule.items()
     )
+
+
+def least_factor_of_others(tables: Tables) -> float:
+    """The least change of the largest weight under a rule other than d_k^1/2, as a factor."""
+    others = tables[MEASURED].query("scaling != @SCALED").groupby("scaling")
+    return min(factor(rows, "max_weight") for _, rows in others)
 
 
 def varies(*axes: str) -> Callable[[Tables], bool]:

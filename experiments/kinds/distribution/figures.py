@@ -33,9 +33,9 @@ FIGURES = (
         when={HOLLOW: has_few("score_kurtosis")},
         finding=Finding(
             sweep="dot_products",
-            title="Scores of normal q and k have heavier tails in narrow heads",
-            sentence="The excess kurtosis of a score is {first:.2f} at d_k = {d_k.least} and "
-            "{last:.3f} at {d_k.most}; a normal one has 0.",
+            title="Scores have heavier tails in narrow heads",
+            sentence="The excess kurtosis of a textbook score falls from {first:.2g} at d_k = "
+            "{d_k.least} to {last:.2g} at {d_k.most:,}, while a normal law has none.",
             needs={"d_k": ()},
             numbers=_distribution,
         ),

@@ -13,6 +13,7 @@ from experiments.kinds.support import (
     Numbers,
     Tables,
     ends,
+    exact_or_measured,
     is_level,
     rises,
     rows_of,
@@ -21,12 +22,14 @@ from sdpa.scaling import SCALED
 
 
 def _initialisation(tables: Tables) -> Numbers:
-    schemes = dict(list(rows_of(tables, scaling=SCALED).groupby("scheme")))
-    level = [name for name, rows in schemes.items() if is_level(rows, "score_variance")]
-    is_most = 2 * len(level) > len(schemes)
-    if not (is_most and rises(schemes["gpt2"], "d_model", "score_variance")):
+    gpt2, xavier = (rows_of(tables, scaling=SCALED, scheme=scheme) for scheme in ("gpt2", "xavier"))
+    variance = "score_variance"
+    if not (rises(gpt2, "d_model", variance) and is_level(xavier, variance)):
         return None
-    return {**ends(schemes["gpt2"], "d_model", "score_variance"), "level": ", ".join(level)}
+    return {
+        **ends(gpt2, "d_model", variance),
+        "level": exact_or_measured(xavier, variance).median(),
+    }
 
 
 SUMMARY = "d_k", *METRICS_OF_ROWS
@@ -44,15 +47,11 @@ FIGURES = (
         note=f"{READING} {EQUAL_WEIGHTS}",
         finding=Finding(
             sweep="initialisation",
-            title="Most schemes keep score variance under d_k^1/2 in wider models",
-            sentence="From d_model = {d_model.least} to {d_model.most}, the variance of the scores of "
-            "layer-normed tokens under d_k^1/2 changes by at most a tenth for {level}, and grows from {first:.2g} to "
-            "{last:.2g} for gpt2. mup is meant for d_k^1, and t5 for no divisor.",
-            needs={
-                "d_model": (),
-                "scheme": ("gpt2", "t5", "mup"),
-                "scaling": (SCALED,),
-            },
+            title="GPT-2's initial weights give wider models larger scores",
+            sentence="From d_model = {d_model.least:,} to {d_model.most:,}, the variance of scores "
+            "divided by d_k^1/2 rises from {first:.2g} to {last:.2g} for gpt2, and stays near "
+            "{level:.2g} for xavier.",
+            needs={"d_model": (), "scheme": ("gpt2", "xavier"), "scaling": (SCALED,)},
             numbers=_initialisation,
         ),
     ),

@@ -18,11 +18,11 @@ from experiments.kinds.support import (
     Tables,
     at_least,
     at_most,
+    exact_or_measured,
     rows_of,
     widest,
 )
 from experiments.measuring.experiment import MEASURED
-from sdpa.scaling import SCALED, UNSCALED
 
 _MECHANISM = ["normalize", "softcap", "sink", "normalizer"]
 
@@ -35,10 +35,10 @@ def _mechanisms(tables: Tables) -> Numbers:
         grows = lows[-1] > A_TENTH * plain["max_weight_high"].iloc[0]
         if not (grows and (highs < lows).all()):
             return None
-    return {
-        "least": at_least(widest(rows_of(tables, scaling=UNSCALED))["max_weight"].min(), 2),
-        "most": at_most(widest(rows_of(tables, scaling=SCALED))["max_weight"].max(), 2),
-    }
+    plain, scaled = (
+        exact_or_measured(widest(rows_of(tables, scaling=rule)), "max_weight") for rule in BOTH
+    )
+    return {"least": at_least(plain.min(), 2), "most": at_most(scaled.max(), 2)}
 
 
 SUMMARY = METRICS_OF_ROWS
@@ -55,11 +55,10 @@ FIGURES = (
         note=f"{GRADIENT} {READING}",
         finding=Finding(
             sweep="mechanisms",
-            title="Under every mechanism here, unscaled wide heads have larger top weights",
-            sentence="At d_k = {d_k.most}, the mean largest of {n_keys.most} weights is at least "
-            "{least:.2f} without sqrt(d_k) in plain attention, under a soft cap of 50, a sink of logit 0, q and k "
-            "normalized to entries of mean square 1, and a sigmoid with the bias -ln n_keys, and at "
-            "most {most:.2f} with it.",
+            title="Caps, sinks, norms and sigmoids do not replace the division",
+            sentence="At d_k = {d_k.most:,} with a soft cap, a sink, QK-norm or a sigmoid, the mean "
+            "largest of {n_keys.most:,} weights is at least {least:.2f} without division, at most "
+            "{most:.2f} with d_k^1/2.",
             needs={
                 "d_k": (),
                 "softcap": (0, 50),

@@ -1,20 +1,21 @@
 """Figures of whole networks at their start, with their findings."""
 
+import math
+
 from experiments.kinds.declarations import CASES, Figure, Finding, Lines, Panel, When
 from experiments.kinds.support import (
     BOTH,
     MEDIAN_GRADIENT,
     Numbers,
+    Table,
     Tables,
     knows,
     rows_of,
+    significant,
 )
-from experiments.measuring.experiment import MEASURED
-from sdpa.scaling import SCALED, UNSCALED
 
-_FACTOR = 1.5  # of the law in root mean squares, at every layer
-_EXPLODED = 1e5  # the least growth, for a sentence in millions
-_ERRORS = 3  # standard errors between two cosines
+_DEEP = 48  # layers of the deep stack
+_ERRORS = 3  # standard errors, beyond chance
 _ALIKE = 0.9  # the least cosine of tokens that are alike
 _COSINE = "cosine of two tokens"
 _BY_LAYER = "by_layer"  # the kind of the table
@@ -27,39 +28,28 @@ _LAW: When = {
 
 
 def _growth(tables: Tables) -> Numbers:
-    """None unless the gradient grows most without a divisor, and the law is near at every layer."""
-    deepest = tables[MEASURED]["layers"].max()
-    found = rows_of(tables, layers=deepest).set_index("scaling")
-    layers = rows_of(tables, "by_layer", layers=deepest)
-    ratio = layers["stream_gradient"] / layers["stream_gradient_law"]
+    """None unless the gradient grows a hundred times as much without a divisor."""
+    plain, root = (rows_of(tables, layers=_DEEP, scaling=rule).iloc[0] for rule in BOTH)
     growth = "stream_gradient_growth"
-    low = found.loc[UNSCALED, f"{growth}_low"]
-    apart = low > max(_EXPLODED, 100 * found.loc[SCALED, f"{growth}_high"])
-    if not (apart and ratio.between(_FACTOR**-2, _FACTOR**2).all()):
+    if plain[f"{growth}_low"] < 100 * root[f"{growth}_high"]:
         return None
-    return {
-        "plain": found.loc[UNSCALED, growth] / 1e6,
-        "root": found.loc[SCALED, growth],
-        "factor": _FACTOR,
-    }
+    return {"plain": significant(plain[growth], 2), "root": root[growth]}
 
 
 def _propagation(tables: Tables) -> Numbers:
-    """None unless unscaled tokens become alike later, with a residual stream or without one."""
-    layers = tables["by_layer"].set_index(["residual", "layer"])
-    plain, root = (layers[layers["scaling"] == rule] for rule in BOTH)
-    reach = _ERRORS * plain["cosine_se"]
-    apart = plain["cosine"] + reach < root["cosine"] - _ERRORS * root["cosine_se"]
-    later = apart.loc[:, slice(2, 4)].all()
-    last = (plain["cosine"] - reach).loc[0.0].iloc[-1]
-    if not (later and last > _ALIKE):
-        return None
-    return {
-        "root": root.loc[(0.0, 2), "cosine"],
-        "plain": plain.loc[(0.0, 2), "cosine"],
-        "late": plain.loc[(0.0, 5), "cosine"],
-        "stream": plain.loc[(1.0, 5), "cosine"],
-    }
+    """None unless tokens without a residual stream become alike in fewer layers after division."""
+    rows = rows_of(tables, _BY_LAYER, residual=0)
+    rows = rows[rows["layers"] == rows["layers"].max()]
+    plain, root = (_layers_until_alike(rows[rows["scaling"] == rule]) for rule in BOTH)
+    return {"alike": _ALIKE, "plain": plain, "root": root} if root < plain else None
+
+
+def _layers_until_alike(rows: Table) -> float:
+    """The layer after which tokens are alike; NaN if there is none, or if errors do not decide."""
+    reach = _ERRORS * rows["cosine_se"]
+    is_alike = rows["cosine"] - reach > _ALIKE
+    is_other = rows["cosine"] + reach < _ALIKE
+    return rows.loc[is_alike, "layer"].min() - 1 if (is_alike | is_other).all() else math.nan
 
 
 SUMMARY = "stream_gradient_growth", f"first_{MEDIAN_GRADIENT}", "cosine"
@@ -90,15 +80,11 @@ FIGURES = (
         when=_LAW,
         finding=Finding(
             sweep="network",
-            title="From a LeCun start, unscaled gradients explode towards the first layer",
-            sentence="Back through {layers.most} pre-norm layers of attention without a mask, of independent "
-            "tokens and with all matrices of variance 1/rows, so that q and k have variance 1, the "
-            "root mean square gradient grows by a factor of {plain:.1f} million "
-            "without a divisor, and of {root:.1f} under d_k^1/2; a law with nothing fitted is "
-            "within a factor of {factor} at every layer.",
-            needs={"d_k": 64, "n_keys": 64, "layers": (), "norm": "pre", "scaling": BOTH},
+            title="Without division, gradients explode towards the first layer",
+            sentence="Back through the deep stack, the root mean square gradient grows {plain:,.0f}-fold "
+            "without division, and {root:,.1f}-fold after division by d_k^1/2.",
+            needs={"d_k": 64, "n_keys": 64, "layers": (_DEEP,), "scaling": BOTH},
             numbers=_growth,
-            reads=(_BY_LAYER,),
         ),
     ),
     Figure(
@@ -117,18 +103,14 @@ FIGURES = (
         when=_LAW,
         finding=Finding(
             sweep="collapse",
-            title="From LeCun's start without a residual stream, unscaled tokens become alike later",
-            sentence="With 64 tokens of cosine {token_cosine.most}, no mask, all matrices of variance 1/rows and "
-            "no residual stream, the "
-            "mean cosine after one layer is {root:.2f} under d_k^1/2 and {plain:.2f} unscaled; "
-            "after four layers, it is {late:.2f} unscaled, and {stream:.2f} with a residual "
-            "stream.",
+            title="Without a residual stream, d_k^1/2 makes tokens alike in fewer layers",
+            sentence="Without a residual stream, tokens of cosine {token_cosine.most} reach {alike} in "
+            "layer {root} after division by d_k^1/2, and in layer {plain} without division.",
             needs={
-                "n_keys": 64,
-                "n_heads": (),
-                "token_cosine": (),
+                "n_heads": 8,
+                "token_cosine": 0.3,
                 "layers": (),
-                "residual": (0, 1),
+                "residual": (0,),
                 "scaling": BOTH,
             },
             numbers=_propagation,

@@ -13,15 +13,15 @@ from experiments.kinds.declarations import (
     Panel,
 )
 from experiments.kinds.support import (
-    A_TENTH,
     BOTH,
     MEDIAN_GRADIENT,
     Numbers,
     Tables,
+    at_least,
     at_most,
-    changes,
     ends,
-    is_below,
+    exact_or_measured,
+    factor,
     is_level,
     knows,
     rises,
@@ -33,82 +33,57 @@ from experiments.kinds.support import (
 from experiments.measuring.experiment import MEASURED
 from sdpa.scaling import SCALED, UNSCALED
 
-_WITH_LN = "d_k^1/2/0.43/ln(n_keys)"
+_WIDTH, _WITH_LN = "d_k^1", "d_k^1/2/0.43/ln(n_keys)"
+_KEPT = 1.5  # the most change of a weight that is kept
 _IS_MAP = varies("d_k", "n_keys")
 _GRID = {"d_k": (), "n_keys": (), "scaling": BOTH}
 
 
 def _correlation(tables: Tables) -> Numbers:
-    none = rows_of(tables, correlation=0, scaling=SCALED)
-    root = rows_of(tables, correlation=0.5, scaling=SCALED)
-    width = rows_of(tables, correlation=0.5, scaling="d_k^1")
-    holds = is_below(none, root, "own_weight") and changes(root, "own_weight")
-    if not (holds and is_level(width, "own_weight")):
+    rows = rows_of(tables, correlation=0.5)
+    root, width = (rows[rows["scaling"] == rule] for rule in (SCALED, _WIDTH))
+    if not (rises(root, "d_k", "own_weight") and is_level(width, "own_weight")):
         return None
-    return {**ends(root, "d_k", "own_weight"), "level": width["own_weight"].median()}
+    level = exact_or_measured(width, "own_weight").median()
+    return {**ends(root, "d_k", "own_weight"), "level": level}
 
 
 def _phase(tables: Tables) -> Numbers:
     rows = widest(tables[MEASURED])
-    entropies = rows[["entropy", "entropy_low", "entropy_high"]]
+    entropies = rows[["entropy_low", "entropy_high"]]
+    entropies = entropies.assign(known=exact_or_measured(rows, "entropy"))
     shares = entropies.div(np.log(rows["n_keys"]), axis=0)
     plain, root = (shares[rows["scaling"] == rule] for rule in BOTH)
-    holds = plain["entropy_high"].max() < 0.1 and root["entropy_low"].min() > 0.5
-    few = at_most(plain["entropy"].max(), 3)
-    return {"few": few, "many": root["entropy"].min()} if holds else None
+    if not (plain["entropy_high"].max() < 0.1 and root["entropy_low"].min() > 0.5):
+        return None
+    return {"few": at_most(plain["known"].max(), 2), "many": at_least(root["known"].min(), 2)}
 
 
 def _rules(tables: Tables) -> Numbers:
-    uncorrelated = rows_of(tables, correlation=0)
-    shares = uncorrelated["entropy_exact"] / np.log(uncorrelated["n_keys"])
-    rows = uncorrelated.assign(share=shares).groupby("scaling")
-    least = rows["max_weight_low"].max() / rows["max_weight_high"].min()
-    most = rows["max_weight_high"].max() / rows["max_weight_low"].min()
-    others = least.drop([_WITH_LN, UNSCALED])
-    falls = rows["share"].max() - rows["share"].min()
-    if not (
-        least[UNSCALED] > A_TENTH and (others > most[_WITH_LN]).all() and falls.idxmax() == _WITH_LN
-    ):
+    """None unless the largest weight falls under d_k^1/2, and varies little with the logarithm."""
+    root, with_ln = (rows_of(tables, correlation=0, scaling=rule) for rule in (SCALED, _WITH_LN))
+    most = with_ln["max_weight_high"].max() / with_ln["max_weight_low"].min()
+    if not (rises(root, "n_keys", "max_weight", falls=True) and most < _KEPT):
         return None
-    factors = rows["max_weight_exact"].max() / rows["max_weight_exact"].min()
-    return {
-        "ln": factors[_WITH_LN],
-        "root": factors[SCALED],
-        "plain": factors[UNSCALED],
-        **ends(rows.get_group(_WITH_LN), "n_keys", "share"),
-    }
+    return {"root": factor(root, "max_weight"), "ln": factor(with_ln, "max_weight") - 1}
 
 
 def _gradients(tables: Tables) -> Numbers:
     rows = rows_of(tables, scaling=UNSCALED)
-    peak = rows.loc[rows[MEDIAN_GRADIENT].idxmax()]
-    holds = (
-        rises(rows[rows["d_k"] <= peak["d_k"]], "d_k", MEDIAN_GRADIENT)
-        and rises(rows[rows["d_k"] >= peak["d_k"]], "d_k", MEDIAN_GRADIENT, falls=True)
-        and rises(rows, "d_k", "query_gradient_norm")
+    peak = rows.loc[rows[MEDIAN_GRADIENT].idxmax(), "d_k"]
+    before, after = rows[rows["d_k"] <= peak], rows[rows["d_k"] >= peak]
+    holds = rises(before, "d_k", MEDIAN_GRADIENT) and rises(
+        after, "d_k", MEDIAN_GRADIENT, falls=True
     )
-    if not holds:
-        return None
-    last = widest(rows).iloc[0]
-    return {
-        "peak": peak[MEDIAN_GRADIENT],
-        "last": last[MEDIAN_GRADIENT],
-        "mean": last["query_gradient_norm_exact"],
-    }
+    return {"peak": peak, **ends(after, "d_k", MEDIAN_GRADIENT)} if holds else None
 
 
 def _map(tables: Tables) -> Numbers:
-    jacobian, query = (
-        rows_of(tables, "crossings", norm=norm, statistic="median", level=1.0)
-        for norm in ("jacobian", "query_gradient")
-    )
-    known = jacobian.dropna(subset="crossing")  # that of four keys lies below the grid
-    holds = query["crossing_exact"].notna().all() and all(
-        rises(rows, "n_keys", "crossing") for rows in (known, query)
-    )
-    if not holds:
+    equal = {"norm": "query_gradient", "statistic": "median", "level": 1.0}
+    rows = rows_of(tables, "crossings", **equal)
+    if not (rows["crossing_exact"].notna().all() and rises(rows, "n_keys", "crossing")):
         return None
-    return {end: significant(at, 2) for end, at in ends(query, "n_keys", "crossing_exact").items()}
+    return {end: significant(at, 2) for end, at in ends(rows, "n_keys", "crossing").items()}
 
 
 FIGURES = (
@@ -126,11 +101,11 @@ FIGURES = (
         note=READING,
         finding=Finding(
             sweep="correlation",
-            title="At correlation 0.5, own keys keep their weight under d_k, not d_k^1/2",
-            sentence="At a correlation of 0.5 of each query with its own key, the mean weight of this "
-            "key among {n_keys.most} rises from {first:.2f} at d_k = {d_k.least} to {last:.2f} at "
-            "{d_k.most} under d_k^1/2, and is {level:.3f} at each under d_k.",
-            needs={"d_k": (), "correlation": (0, 0.5), "scaling": (SCALED, "d_k^1")},
+            title="If queries match keys, d_k^1/2 does not remove the effect of width",
+            sentence="At correlation 0.5, the own key's mean weight rises from {first:.2f} at d_k = "
+            "{d_k.least} to {last:.2f} at {d_k.most:,} after division by d_k^1/2; dividing by d_k "
+            "keeps it near {level:.2g}.",
+            needs={"d_k": (), "correlation": (0.5,), "scaling": (SCALED, _WIDTH)},
             numbers=_correlation,
         ),
     ),
@@ -148,10 +123,10 @@ FIGURES = (
         },
         finding=Finding(
             sweep="phase",
-            title="Unscaled, wide heads attend to few keys; under d_k^1/2, to many",
-            sentence="At d_k = {d_k.most}, the mean entropy of rows of {n_keys.least} to "
-            "{n_keys.most} keys is at most {few:.1%} of ln n_keys unscaled, and about {many:.0%} "
-            "or more under d_k^1/2.",
+            title="Without division, wide heads attend to few keys; with d_k^1/2, to many",
+            sentence="At d_k = {d_k.most:,} with {n_keys.least:,} to {n_keys.most:,} keys, the mean "
+            "entropy is at most {few:.0%} of ln n_keys without division, and at least {many:.0%} "
+            "after division by d_k^1/2.",
             needs=_GRID,
             numbers=_phase,
         ),
@@ -177,12 +152,11 @@ FIGURES = (
         note=READING,
         finding=Finding(
             sweep="rules",
-            title=f"Without correlation, of these, {_WITH_LN} changes the largest weight least",
-            sentence="From {n_keys.least} to {n_keys.most} keys at d_k = {d_k.most}, the exact "
-            "mean largest weight of uncorrelated rows varies by a factor (largest over smallest) of "
-            f"{{ln:.2f}} under {_WITH_LN}, {{root:.3g}} under d_k^1/2 and {{plain:.2f}} unscaled, and the "
-            f"entropy under {_WITH_LN} falls from {{first:.0%}} to {{last:.0%}} of ln n_keys.",
-            needs={"d_k": 64, "n_keys": (), "correlation": (0,), "scaling": (*BOTH, _WITH_LN)},
+            title="A logarithm in the divisor keeps the largest weight in longer rows",
+            sentence="In textbook rows from {n_keys.least:,} to {n_keys.most:,} keys at d_k = "
+            "{d_k.most:,}, d_k^1/2 lets the mean largest weight fall {root:.3g}-fold; "
+            f"{_WITH_LN} lets it vary by {{ln:.0%}}.",
+            needs={"n_keys": (), "correlation": (0,), "scaling": (SCALED, _WITH_LN)},
             numbers=_rules,
         ),
     ),
@@ -204,11 +178,11 @@ FIGURES = (
         note=f"{JACOBIAN} {GRADIENT} {READING}",
         finding=Finding(
             sweep="dimension",
-            title="Unscaled, typical query gradients rise, then fall with d_k; their r.m.s. rises",
-            sentence="Unscaled, with {n_keys.most} keys, the median query gradient |dL/dq| rises to {peak:.2f} "
-            "and falls to {last:.3f} at d_k = {d_k.most}, where the root mean square is "
-            "{mean:.2f}.",
-            needs={"d_k": (), "scaling": BOTH},
+            title="Without division, typical gradients first rise with width, then fall",
+            sentence="In textbook rows of {n_keys.most:,} keys without division, the median gradient "
+            "at a query rises to {first:.2g} at d_k = {peak:,}, then falls to {last:.2g} at "
+            "{d_k.most:,}.",
+            needs={"d_k": (), "scaling": (UNSCALED,)},
             numbers=_gradients,
         ),
     ),
@@ -231,10 +205,10 @@ FIGURES = (
         },
         finding=Finding(
             sweep="crossing",
-            title="Typical unscaled gradients fall below scaled ones at widths growing with n_keys",
-            sentence="Unscaled, the median query gradient |dL/dq| falls below that under d_k^1/2 "
-            "at d_k = {first:.0f} with {n_keys.least} keys, and at {last:,.0f} with {n_keys.most:,} "
-            "(exact).",
+            title="Without division, typical gradients are larger, except in wide heads",
+            sentence="In textbook rows, the median gradient at a query is larger without division up "
+            "to d_k = {first:,.0f} with {n_keys.least:,} keys, and up to {last:,.0f} with "
+            "{n_keys.most:,}.",
             needs=_GRID,
             numbers=_map,
             reads=("crossings",),

@@ -13,68 +13,69 @@ from experiments.kinds.support import (
     A_TENTH,
     BOTH,
     MEDIAN_GRADIENT,
-    POWER_RULES,
     Numbers,
     Tables,
-    alone_is_level,
-    is_below,
+    at_least,
+    at_most,
+    ends,
+    exact_or_measured,
+    factor,
+    is_alone_level,
     is_level,
     knows,
-    only_crossing,
+    least_factor_of_others,
+    rises,
     rows_of,
-    significant,
     varies,
-    widest,
 )
 from experiments.measuring.experiment import MEASURED
-from sdpa.scaling import SCALED, UNSCALED
+from sdpa.scaling import SCALED
 
-_FROM = 8  # d_k; in narrower heads, the length of dL/dq varies as that of few numbers
+_VARIANCE = "score_variance"
+_LEVEL = (_VARIANCE, "max_weight", "entropy")
 _CHANGED = ("max_weight", "score_variance", "row_variance", MEDIAN_GRADIENT)
-_ASSUMPTIONS = (
-    "inputs",
-    "query_mean",
-    "key_mean",
-    "query_std",
-    "key_std",
-    "correlation",
-    "spectrum",
-    "normalize",
-)
+_TEXTBOOK = {
+    "inputs": "gaussian",
+    "query_mean": 0,
+    "key_mean": 0,
+    "query_std": 1,
+    "key_std": 1,
+    "correlation": 0,
+    "spectrum": 0,
+    "normalize": "none",
+}
 
 
 def _variance(tables: Tables) -> Numbers:
-    slopes = tables["slopes"].set_index("scaling")["slope"]
-    holds = (
-        alone_is_level(tables[MEASURED], "score_variance")
-        and slopes[UNSCALED] > slopes["d_k^1/3"] > 0 > slopes["d_k^2/3"]
-    )
-    return dict(slopes) if holds else None
+    plain, root = (rows_of(tables, scaling=rule) for rule in BOTH)
+    if not (is_alone_level(tables[MEASURED], _VARIANCE) and rises(plain, "d_k", _VARIANCE)):
+        return None
+    return {**ends(plain, "d_k", _VARIANCE), "level": exact_or_measured(root, _VARIANCE).median()}
 
 
 def _metrics(tables: Tables) -> Numbers:
-    plain, root = (rows_of(tables, scaling=rule) for rule in BOTH)
-    narrow, wide = plain.iloc[[0]], widest(plain)
-    measured = tables[MEASURED]
-    not_narrow = measured[measured["d_k"] >= _FROM]
-    alone = (
-        alone_is_level(measured, "score_variance")
-        and alone_is_level(measured, "max_weight")
-        and alone_is_level(not_narrow, MEDIAN_GRADIENT)
-    )
-    falls_late = is_below(root, narrow, MEDIAN_GRADIENT) and is_below(wide, root, MEDIAN_GRADIENT)
-    at = only_crossing(tables, "query_gradient", "median")
-    holds = is_level(root, "entropy") and alone and falls_late
-    return {"at": significant(at, 2)} if at and holds else None
+    root = rows_of(tables, scaling=SCALED)
+    is_alone = all(is_alone_level(tables[MEASURED], name) for name in (_VARIANCE, "max_weight"))
+    if not (is_alone and is_level(root, "entropy")):
+        return None
+    return {
+        "within": at_most(max(factor(root, name) for name in _LEVEL) - 1, 3),
+        "others": at_least(least_factor_of_others(tables), 1),
+    }
 
 
 def _assumptions(tables: Tables) -> Numbers:
+    """None unless the first row is the textbook case, and each other one has one other assumption."""
     rows = rows_of(tables, scaling=SCALED)
+    changed = sum((rows[name] != usual).astype(int) for name, usual in _TEXTBOOK.items())
     first, others = rows.iloc[0], rows.iloc[1:]
     sharper = others["max_weight_low"].max() > A_TENTH * first["max_weight_high"]
     flatter = first["max_weight_low"] > A_TENTH * others["max_weight_high"].min()
-    ratios = others["max_weight"] / first["max_weight"]
-    return {"least": ratios.min(), "most": ratios.max()} if sharper and flatter else None
+    if not (changed.iloc[0] == 0 and (changed.iloc[1:] == 1).all() and sharper and flatter):
+        return None
+    weights = exact_or_measured(rows, "max_weight")
+    ratios = weights.iloc[1:] / weights.iloc[0]
+    return {"least": ratios.min(), "most": ratios.max()}
 
 
 FIGURES = (
@@ -95,13 +96,12 @@ FIGURES = (
         note=f"{GRADIENT} {READING}",
         finding=Finding(
             sweep="dimension",
-            title="Of these divisors, only d_k^1/2 makes all widths nearly alike",
-            sentence="Of independent standard normal q and k, with {n_keys.most} keys and no mask, the "
-            "median query gradient |dL/dq| is larger unscaled than under d_k^1/2 up to d_k = {at:.0f} "
-            "(exact), and smaller at {d_k.most}.",
-            needs={"d_k": (), "scaling": POWER_RULES},
+            title="Only d_k^1/2 removes the effect of width",
+            sentence="In textbook rows of {n_keys.most:,} keys, dividing by d_k^1/2 keeps variance, "
+            "largest weight and entropy within {within:.1%} from d_k = {d_k.least} to "
+            "{d_k.most:,}; other rules change the largest weight at least {others:.1f}-fold.",
+            needs={"d_k": (), "scaling": BOTH},
             numbers=_metrics,
-            reads=("crossings",),
         ),
     ),
     Figure(
@@ -123,13 +123,12 @@ FIGURES = (
         },
         finding=Finding(
             sweep="dimension",
-            title="Of these divisors, only d_k^1/2 keeps the variance of scores level",
-            sentence="The variance of the scores goes with d_k to the power {unscaled:.2f} "
-            "unscaled, {d_k^1/3:.2f} under d_k^1/3 and {d_k^2/3:.2f} under d_k^2/3, and stays "
-            "level under d_k^1/2.",
-            needs={"d_k": (), "scaling": POWER_RULES},
+            title="Only d_k^1/2 keeps the variance of scores level",
+            sentence="Without division, the variance of a textbook score rises from {first:,.4g} at "
+            "d_k = {d_k.least} to {last:,.4g} at d_k = {d_k.most:,}; dividing by d_k^1/2 keeps it "
+            "at {level:.3g}.",
+            needs={"d_k": (), "scaling": BOTH},
             numbers=_variance,
-            reads=("slopes",),
         ),
     ),
     Figure(
@@ -143,11 +142,11 @@ FIGURES = (
         },
         finding=Finding(
             sweep="assumptions",
-            title="Some changed assumptions sharpen attention under d_k^1/2, others flatten it",
-            sentence="At d_k = {d_k.most} with {n_keys.most} keys, the mean largest weight under "
-            "d_k^1/2 is {least:.2f} to {most:.2f} times that of the textbook case, independent "
-            "standard normal entries, if one assumption changes at a time.",
-            needs={**dict.fromkeys(_ASSUMPTIONS, ()), "scaling": (UNSCALED, SCALED)},
+            title="Inputs unlike the textbook's sharpen or flatten attention after division by d_k^1/2",
+            sentence="Changing one assumption of textbook rows of {n_keys.most:,} keys at d_k = "
+            "{d_k.most:,} multiplies the mean largest weight by {least:.2f} to {most:.2f}, after "
+            "division by d_k^1/2.",
+            needs={**dict.fromkeys(_TEXTBOOK, ()), "scaling": (SCALED,)},
             numbers=_assumptions,
         ),
     ),

@@ -1,5 +1,7 @@
 """Figures of the largest weight and the entropy of rows: how far attention saturates."""
 
+import operator
+
 from experiments.kinds.declarations import (
     EQUAL_WEIGHTS,
     GRADIENT,
@@ -14,19 +16,21 @@ from experiments.kinds.declarations import (
 from experiments.kinds.support import (
     BOTH,
     MEDIAN_GRADIENT,
-    POWER_RULES,
     Numbers,
     Tables,
-    alone_is_level,
-    changes,
+    at_least,
+    at_most,
     ends,
-    is_below,
+    exact_or_measured,
+    factor,
+    is_alone_level,
     is_level,
+    least_factor_of_others,
     rises,
     rows_of,
 )
 from experiments.measuring.experiment import MEASURED
-from sdpa.scaling import SCALED, UNSCALED
+from sdpa.scaling import SCALED
 
 _POWERS = (
     "score_variance",
@@ -40,53 +44,53 @@ _TITLES = {MEDIAN_GRADIENT: MEDIAN_TITLE, "query_gradient_norm": "query gradient
 
 
 def _causal(tables: Tables) -> Numbers:
-    lengths = tables[MEASURED]["n_keys"].agg(["min", "max"])
-    short, long = ([rows_of(tables, n_keys=n, scaling=rule) for rule in BOTH] for n in lengths)
-    exact = rows_of(tables, scaling=SCALED).pivot_table(
-        index="n_keys", columns="mask", values="max_weight_exact"
-    )
-    holds = (
-        all(
-            is_below(rows.query("mask == 'none'"), rows.query("mask != 'none'"), "max_weight")
-            for rows in short
-        )
-        and changes(short[1], "max_weight")
-        and all(is_level(rows, "max_weight") for rows in long)
-        and (exact["causal"] > exact["none"]).all()
-    )
-    if not holds:
+    """None unless the mask sharpens the shortest rows, and the longest ones less."""
+    rows = rows_of(tables, scaling=SCALED).sort_values("n_keys")
+    none, masked = (rows[rows["mask"] == mask].set_index("n_keys") for mask in ("none", "causal"))
+    least = masked["max_weight_low"] / none["max_weight_high"]
+    most = masked["max_weight_high"] / none["max_weight_low"]
+    if not 1 < most.iloc[-1] < least.iloc[0]:
         return None
-    longest = long[1].iloc[0]
+    weights = (exact_or_measured(of_mask, "max_weight") for of_mask in (masked, none))
+    more = operator.truediv(*weights) - 1
+    shortest = masked.index - masked["n_queries"] + 1  # rows of the first query
     return {
-        **exact.iloc[0],
-        "more": exact["causal"].iloc[-1] / exact["none"].iloc[-1] - 1,
-        "visible": longest["n_keys"] - longest["n_queries"] + 1,
+        "short": more.iloc[0],
+        "long": more.iloc[-1],
+        "shortest": shortest.iloc[0],
+        "longest": shortest.iloc[-1],
     }
 
 
 def _length(tables: Tables) -> Numbers:
     holds = all(
-        rises(rows, "n_keys", "entropy") and rises(rows, "n_keys", "max_weight", falls=True)
+        rises(rows, "n_keys", "max_weight", falls=True)
         for _, rows in tables[MEASURED].groupby("scaling")
     )
     if not holds:
         return None
-    plain, root = (
-        ends(rows_of(tables, scaling=rule), "n_keys", "max_weight_exact") for rule in BOTH
-    )
-    return {**plain, "scaled": root["last"]}
+    plain, root = (ends(rows_of(tables, scaling=rule), "n_keys", "max_weight") for rule in BOTH)
+    return {"plain": plain["last"], "root": root["last"]}
 
 
-def _level_under_the_root_alone(tables: Tables) -> Numbers:
-    if not alone_is_level(tables[MEASURED], "max_weight"):
+def _saturation(tables: Tables) -> Numbers:
+    plain, root = (rows_of(tables, scaling=rule) for rule in BOTH)
+    is_alone = is_alone_level(tables[MEASURED], "max_weight")
+    if not (is_alone and rises(plain, "d_k", "max_weight")):
         return None
-    return ends(rows_of(tables, scaling=UNSCALED), "d_k", "max_weight_exact")
+    level = exact_or_measured(root, "max_weight").median()
+    return {**ends(plain, "d_k", "max_weight"), "level": level}
 
 
-def _alike_under_the_root_alone(tables: Tables) -> Numbers:
-    of_root = rows_of(tables, scaling=SCALED)
-    alike = all(is_level(of_root, metric) for metric in _POWERS)
-    return _level_under_the_root_alone(tables) if alike else None
+def _powers(tables: Tables) -> Numbers:
+    root = rows_of(tables, scaling=SCALED)
+    is_alike = all(is_level(root, metric) for metric in _POWERS)
+    if not (is_alike and is_alone_level(tables[MEASURED], "max_weight")):
+        return None
+    return {
+        "within": at_most(factor(root, "max_weight") - 1, 3),
+        "others": at_least(least_factor_of_others(tables) - 1, 2),
+    }
 
 
 FIGURES = (
@@ -101,11 +105,11 @@ FIGURES = (
         note=f"{GRADIENT} {READING}",
         finding=Finding(
             sweep="causal",
-            title="Under d_k^1/2, a causal mask sharpens short rows and hardly long ones",
-            sentence="Under d_k^1/2, the mask raises the exact mean largest weight from "
-            "{none:.2f} to {causal:.2f} in rows of up to {n_keys.least} keys, and by {more:.0%} "
-            "in rows of {visible} to {n_keys.most}.",
-            needs={"n_keys": (), "mask": ("none", "causal"), "scaling": BOTH},
+            title="A causal mask sharpens attention, less so in longer rows",
+            sentence="After division by d_k^1/2, the mask raises the mean largest weight by "
+            "{short:.0%} in rows of {shortest:,} to {n_keys.least:,} keys, and by {long:.0%} in "
+            "rows of {longest:,} to {n_keys.most:,}.",
+            needs={"n_keys": (), "mask": ("none", "causal"), "scaling": (SCALED,)},
             numbers=_causal,
         ),
     ),
@@ -121,10 +125,10 @@ FIGURES = (
         note=f"{READING} {EQUAL_WEIGHTS}",
         finding=Finding(
             sweep="length",
-            title="Longer rows spread attention over more keys under every rule here",
-            sentence="From {n_keys.least} to {n_keys.most} keys at d_k = {d_k.most}, the mean "
-            "largest weight falls from {first:.2f} to {last:.2f} unscaled, and to {scaled:.3f} "
-            "under d_k^1/2.",
+            title="The largest weight shrinks as rows grow longer",
+            sentence="From {n_keys.least:,} to {n_keys.most:,} keys at d_k = {d_k.most:,}, the mean "
+            "largest weight falls to {plain:.3g} without division, and to {root:.2g} after "
+            "division by d_k^1/2.",
             needs={"n_keys": (), "scaling": BOTH},
             numbers=_length,
         ),
@@ -143,12 +147,12 @@ FIGURES = (
         note=f"{JACOBIAN} {GRADIENT} {READING}",
         finding=Finding(
             sweep="powers",
-            title="Only d_k^1/2 makes these widths nearly alike in every panel",
-            sentence="The mean largest of {n_keys.most} weights is {first:.2f} at d_k = "
-            "{d_k.least} and {last:.2f} at {d_k.most} unscaled; of these powers, only under "
-            "d_k^1/2 it agrees within 10%.",
-            needs={"d_k": (), "scaling": POWER_RULES},
-            numbers=_alike_under_the_root_alone,
+            title="Only the power 1/2 makes narrow and wide heads alike",
+            sentence="From d_k = {d_k.least} to {d_k.most:,}, the mean largest of {n_keys.most:,} "
+            "textbook weights varies by {within:.1%} after division by d_k^1/2, and by at least "
+            "{others:.0%} with other rules.",
+            needs={"d_k": (), "scaling": BOTH},
+            numbers=_powers,
         ),
     ),
     Figure(
@@ -166,12 +170,12 @@ FIGURES = (
         note=f"{READING} {EQUAL_WEIGHTS}",
         finding=Finding(
             sweep="dimension",
-            title="In short rows, of these only d_k^1/2 keeps the largest weight level",
-            sentence="For independent standard normal q and k from d_k = {d_k.least} to {d_k.most}, the "
-            "mean largest of {n_keys.most} weights rises from {first:.3f} to {last:.3f} unscaled "
-            "(exact), and stays within a tenth under d_k^1/2.",
+            title="Only d_k^1/2 keeps the largest weight level",
+            sentence="From d_k = {d_k.least} to {d_k.most:,}, the mean largest of {n_keys.most:,} "
+            "textbook weights rises from {first:.3g} to {last:.3g} without division; dividing by "
+            "d_k^1/2 keeps it near {level:.2g}.",
             needs={"d_k": (), "scaling": BOTH},
-            numbers=_level_under_the_root_alone,
+            numbers=_saturation,
         ),
     ),
 )
