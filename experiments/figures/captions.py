@@ -16,7 +16,7 @@ from experiments.config.sweep import Sweep
 from experiments.figures.shown import Shown
 from experiments.figures.words import is_joined, listed, short, spoken
 from experiments.kinds.declarations import HOLLOW, READING, Figure, Needs
-from experiments.kinds.support import Numbers, is_few
+from experiments.kinds.support import is_few
 from experiments.measuring.columns import Json, as_json, defaults
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.tables.results import Results, SweepAxes
@@ -47,17 +47,12 @@ def words_of(figure: Figure, what: Shown) -> Words:
     """Title and caption of a figure for the rows that it shows."""
     results = what.results
     caption = plain_caption(figure, what)
-    numbers, reason = finding_of(figure, results)
-    if not figure.finding or numbers is None:
-        shows = figure.shows[0].lower() + figure.shows[1:]
-        title = f"{plain_title(results)}: {shows}"
-        if not figure.finding or not reason:
-            return Words(title, caption, False)
-        return Words(title, caption, False, figure.finding.title, f"{results.name}: {reason}")
-    table = results.measured[[*results.axes.usual]]
-    sizes = {name: values.agg(least="min", most="max") for name, values in table.items()}
-    sentence = figure.finding.sentence.format(**sizes, **numbers).replace(" -", " −")
-    return Words(figure.finding.title, f"{sentence} {caption}".strip(), True)
+    sentence, reason = finding_of(figure, results)
+    if figure.finding and sentence:
+        return Words(figure.finding.title, f"{sentence} {caption}".strip(), True)
+    shows = figure.shows[0].lower() + figure.shows[1:]
+    lost = figure.finding.title if figure.finding and reason else ""
+    return Words(f"{plain_title(results)}: {shows}", caption, False, lost, reason)
 
 
 def mismatch(sweep: Sweep, needs: Needs) -> str:
@@ -94,25 +89,28 @@ def _ordered(values: Iterable[Json]) -> str:
     return ", ".join(map(short, ordered))
 
 
-def finding_of(figure: Figure, results: Results) -> tuple[Numbers, str]:
-    """The numbers of the finding of a figure; None unless these are the results that it is about, and
-    support it. With None, the reason why a shipped sweep, edited or not, has lost it; else empty.
+def finding_of(figure: Figure, results: Results) -> tuple[str, str]:
+    """The sentence of the finding of a figure; empty unless these are the results that it is about, and
+    support it. Beside an empty one, the reason why a shipped sweep, edited or not, has lost it.
     """
     finding = figure.finding
     if not finding or not results.sweep.is_shipped or results.name != finding.sweep:
-        return None, ""
+        return "", ""
+    table = results.measured[[*results.axes.usual]]
     missing = [f"there is no table {kind}" for kind in finding.reads if kind not in results]
     # A size of some variants alone is not that of the rows that the sentence is about.
     partial = [
         f"not every variant has each {name}"
-        for name in _not_crossed(results.measured, results.axes)
+        for name in _not_crossed(table, results.axes)
         if f"{{{name}." in finding.sentence
     ]
     lacking = [mismatch(results.sweep, finding.needs), *missing, *partial]
-    if reason := next(filter(None, lacking), ""):
-        return None, reason
-    numbers = finding.numbers(results)
-    return numbers, "its rows do not show it" * (numbers is None)
+    reason = next(filter(None, lacking), "")
+    numbers = None if reason else finding.numbers(results)
+    if numbers is None:
+        return "", f"{results.name}: {reason or 'its rows do not show it'}"
+    sizes = {name: values.agg(least="min", most="max") for name, values in table.items()}
+    return finding.sentence.format(**sizes, **numbers).replace(" -", " −"), ""
 
 
 def plain_title(results: Results) -> str:

@@ -22,6 +22,7 @@ from experiments.tables.stored import Stored
 from experiments.tables.study import Study
 
 _TOLD = 3  # titles in the summary
+_SWEEPS = {figure.finding.sweep for figure in FIGURES.values() if figure.finding}
 _NOTHING_TO_DO = "Plain titles stand instead; nothing needs to be done."
 
 
@@ -48,23 +49,27 @@ def draw_sweeps(
     found = dict.fromkeys(each.title for each in words if each.is_found)
     for title in [*found][:_TOLD]:
         report.verdict("found", title)
+    # Other folders have the results of a config that may lack any of these sweeps.
+    is_main = folder.resolve() == SHIPPED_RESULTS.resolve()
+    names = {sweep.name for sweep in study.config.sweeps} if is_main else _SWEEPS
+    for line in left_out(words, names):
+        report.verdict("left out", line, None)
+
+
+def left_out(words: Iterable[Words], names: Collection[str]) -> Iterator[str]:
+    """A line for each reason why titles of findings are missing.
+
+    Args:
+        words: of the figures.
+        names: of the sweeps of the config.
+    """
     lost = {each.lost: each.reason for each in words if each.lost}
-    if folder.resolve() == SHIPPED_RESULTS.resolve():
-        lost |= _of_other_names(study)
+    for figure in FIGURES.values():
+        if figure.finding and figure.finding.sweep not in names:
+            lost[figure.finding.title] = f"no sweep has the name {figure.finding.sweep}"
     for reason in dict.fromkeys(lost.values()):
         titles = ", ".join(f'"{title}"' for title in lost if lost[title] == reason)
-        report.verdict("left out", f"{titles}: {reason}. {_NOTHING_TO_DO}", None)
-
-
-def _of_other_names(study: Study) -> dict[str, str]:
-    """The titles about sweeps that the config lacks, each with the reason."""
-    names = {sweep.name for sweep in study.config.sweeps}
-    findings = (figure.finding for figure in FIGURES.values() if figure.finding)
-    return {
-        finding.title: f"no sweep has the name {finding.sweep}, which they are about"
-        for finding in findings
-        if finding.sweep not in names
-    }
+        yield f"{titles}: {reason}. {_NOTHING_TO_DO}"
 
 
 def figure_products(

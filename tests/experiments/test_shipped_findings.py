@@ -1,17 +1,22 @@
-"""Findings hold for the shipped tables, and fail for tables without their effect or with larger
-errors.
+"""Findings hold for the shipped tables, fail for larger errors, and are true of edited sweeps that
+keep them.
 """
 
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.config.sweep import Sweep
-from experiments.figures.captions import plain_caption, words_of
+from experiments.figures.captions import finding_of, words_of
+from experiments.figures.draw import left_out
 from experiments.figures.shown import shown
 from experiments.kinds.figures import FIGURES
+from experiments.measuring.columns import as_json
+from experiments.tables.analyse import DERIVED_TABLES
 from experiments.tables.results import Results
 from experiments.tables.stored import Stored
 from tests.shipped import CONFIG, RESULTS, shipped_only
@@ -24,38 +29,67 @@ FINDINGS = {
     if figure.finding
 }
 SWEEPS = {sweep.name: sweep for sweep in CONFIG.sweeps}
-# The axis whose values change places, so that the effect goes elsewhere.
-REVERSED = {
-    "length/length": "n_keys",
-    "crossing/map": "n_keys",
-    "correlation/correlation": "correlation",
-    "causal/causal": "mask",
-    "initialisation/initialisation": "scheme",
-    "dot_products/distribution": "d_k",
+PLAIN, ROOT = "scaling == 'unscaled'", "scaling == 'd_k^1/2'"
+WITH_LN = "scaling == 'd_k^1/2/0.43/ln(n_keys)'"
+WIDEST, UNIT, DEEP = " and d_k == d_k.max()", " and initial == 'unit'", " and layers == 48"
+NONE, CAUSAL = (f"{ROOT} and mask == '{mask}'" for mask in ("none", "causal"))
+ALIKE = " and cosine > 0.9 and residual == 0 and layers == layers.max()"
+MATCHED, UNMATCHED = " and correlation == 0.5", " and correlation == 0"
+FALLS = "norm == 'query_gradient' and statistic == 'median' and level == 1"
+# Rows whose metric goes as a word says, with the metric, the axis along which they are sorted, and the
+# rows with which they are compared.
+CLAIMS = {
+    "dimension/metrics": [("only", "max_weight", "d_k"), ("only", "score_variance", "d_k")],
+    "dimension/variance": [
+        ("only", "score_variance", "d_k"),
+        ("rises", "score_variance", "d_k", PLAIN),
+    ],
+    "dimension/saturation": [("only", "max_weight", "d_k"), ("rises", "max_weight", "d_k", PLAIN)],
+    "dimension/gradients": [("peaks", "query_gradient_norm_median", "d_k", PLAIN)],
+    "powers/powers": [("only", "max_weight", "d_k")],
+    "length/length": [("falls", "max_weight", "n_keys", rule) for rule in (PLAIN, ROOT)],
+    "crossing/map": [("rises", "crossing", "n_keys", FALLS)],
+    "phase/phase": [("above", "share", "n_keys", ROOT + WIDEST, PLAIN + WIDEST)],
+    "assumptions/assumptions": [("spans", "of_first", "d_k", ROOT)],
+    "rules/rules": [
+        ("falls", "max_weight", "n_keys", ROOT + UNMATCHED),
+        ("above", "max_weight", "n_keys", WITH_LN + UNMATCHED, ROOT + UNMATCHED),
+    ],
+    "correlation/correlation": [
+        ("rises", "own_weight", "d_k", ROOT + MATCHED),
+        ("level", "own_weight", "d_k", "scaling == 'd_k^1'" + MATCHED),
+    ],
+    "causal/causal": [
+        ("less", "max_weight", "n_keys", CAUSAL, NONE),
+        ("rises", "visible", "n_keys", NONE),
+    ],
+    "initialisation/initialisation": [
+        ("rises", "score_variance", "d_model", ROOT + " and scheme == 'gpt2'"),
+        ("level", "score_variance", "d_model", ROOT + " and scheme == 'xavier'"),
+    ],
+    "language/losses": [("above", "final_loss", "learning_rate", PLAIN + UNIT, ROOT + UNIT)],
+    "mechanisms/mechanisms": [("above", "max_weight", "d_k", PLAIN + WIDEST, ROOT + WIDEST)],
+    "network/growth": [
+        ("above", "stream_gradient_growth", "layers", PLAIN + DEEP, ROOT + DEEP),
+    ],
+    "collapse/propagation": [("above", "after", "layer", PLAIN + ALIKE, ROOT + ALIKE)],
+    "dot_products/distribution": [("falls", "score_kurtosis", "d_k", "d_k > 0")],
+    "single_rows/rows": [("above", "top", "key", PLAIN + WIDEST, ROOT + WIDEST)],
 }
-# without intervals
-EXACT = ("single_rows/rows",)
+DERIVED = {
+    "share": lambda rows: 100 * rows["entropy"] / np.log(rows["n_keys"]),
+    "of_first": lambda rows: rows["max_weight"] / rows["max_weight"].iloc[0],
+    "visible": lambda rows: rows["n_keys"] - rows["n_queries"] + 1,
+    "after": lambda rows: rows["layer"] - 1,
+    "top": lambda rows: rows.groupby("query")["weight"].transform("max"),
+}
+READ = {"crossing": ("ratios", "crossings"), "language": ("bands",)}  # derived from an edited table
+CONSTANTS = [0.9, 1]  # a cosine, and a variance
 
 
 @cache
 def tables_of(drawing: str) -> Results:
-    sweep = drawing.partition("/")[0]
-    return Stored(RESULTS, SWEEPS[sweep]).read()
-
-
-def lost(results: Results) -> list[str]:
-    """The figures that have lost their finding, with the reason."""
-    figures = [FIGURES[name] for name in results.sweep.figures]
-    found = [words_of(figure, shown(figure, results)) for figure in figures]
-    return [words.lost for words in found if words.lost]
-
-
-def swapped(table: pd.DataFrame, axis: str) -> pd.DataFrame:
-    """A table with the values of an axis in reverse order."""
-    if axis not in table:
-        return table
-    values = sorted(table[axis].unique())
-    return table.assign(**{axis: table[axis].map(dict(zip(values, values[::-1], strict=True)))})
+    return Stored(RESULTS, SWEEPS[drawing.split("/")[0]]).read()
 
 
 def noisy(table: pd.DataFrame) -> pd.DataFrame:
@@ -65,82 +99,139 @@ def noisy(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**{name: end for name, end in columns.items() if end})
 
 
+def edited(whole: Results, axis: str, other: dict) -> Results:
+    """Results with other values of an axis, and without the rows of the values that get none."""
+    grids = [
+        {**grid, axis: tuple(other[name] for name in map(as_json, grid[axis]) if name in other)}
+        for grid in whole.sweep.grids()
+    ]
+    grids = [grid for grid in grids if grid[axis]]
+    sweep = replace(whole.sweep, values=grids[0], variants=tuple(grids))
+    tables = {}
+    for kind, table in whole.items():
+        rows = table[table[axis].isin(list(other))] if axis in table else table.head(0)
+        if len(rows):
+            tables[kind] = rows.assign(**{axis: rows[axis].map(other)})
+    for derived in DERIVED_TABLES:
+        if derived.kind in READ.get(whole.name, ()) and derived.applies_to(tables):
+            tables[derived.kind] = derived.derive(Results(sweep, tables))
+    return Results(sweep, tables)
+
+
+def edits(whole: Results) -> Iterator[Results]:
+    """The results, and those of edits of one axis: fewer values, other numbers, and values in reverse
+    order.
+    """
+    yield whole
+    for axis, given in whole.sweep.spanned().items():
+        values = sorted(map(as_json, given))
+        fewer = [values[1:], values[:-1], values[:1], values[-1:], values[::2]]
+        orders = [(kept, kept) for kept in fewer if 0 < len(kept) < len(values)]
+        orders += [(values, values[::-1])] * (len(values) > 1)
+        if not isinstance(values[0], str):
+            orders.append((values, [value + 1 for value in values]))
+        for old, new in orders:
+            yield edited(whole, axis, dict(zip(old, new, strict=True)))
+
+
+def line(tables: Results, metric: str, x: str, where: str) -> pd.Series:
+    """A metric of some rows along an axis, exact where known."""
+    columns = {x} if metric in DERIVED else {x, metric}
+    table = next(table for table in tables.values() if columns <= {*table})
+    exact = {name.removesuffix("_exact") for name in table if name.endswith("_exact")}
+    known = table.assign(
+        **{name: table[f"{name}_exact"].fillna(table[name]) for name in exact & {*table}}
+    )
+    rows = known.query(where)
+    values = DERIVED[metric](rows) if metric in DERIVED else rows[metric]
+    return values.set_axis(rows[x]).sort_index(kind="stable")
+
+
+def judged(tables: Results, word: str, metric: str, x: str, *wheres: str) -> tuple[bool, list]:
+    """Whether the word is true, and the numbers that its sentence may print."""
+    if word == "only":
+        wheres = tuple(f"scaling == '{rule}'" for rule in tables.measured["scaling"].unique())
+    lines = [line(tables, metric, x, where) for where in wheres]
+    change = [values.max() / (values.min() or np.nan) for values in lines]
+    level = [where for where, factor in zip(wheres, change, strict=True) if factor < 1.1]
+    first, other = lines[0], lines[-1]
+    more = first / other if word == "less" else first
+    start, end = more.iloc[0], more.iloc[-1]
+    holds = {
+        "rises": start < end,
+        "falls": start > end,
+        "less": start > end > 1,
+        "peaks": max(start, end) < first.max(),
+        "spans": first.min() < 1 < first.max(),
+        "above": first.min() > other.min(),
+        "level": len(level) == 1,
+        "only": level == [ROOT] and len(lines) > 1,
+    }
+    numbers = [first.idxmax(), *change, *(100 * (each - 1) for each in (start, end, *change))]
+    for values in lines:
+        numbers += [*values.agg(["min", "max", "median", "mean"]), values.iloc[0], values.iloc[-1]]
+    return holds[word], numbers
+
+
+@pytest.mark.parametrize("name", dict.fromkeys(drawing.split("/")[0] for drawing in FINDINGS))
+def test_a_sentence_is_true_of_each_edited_sweep_that_keeps_it(name):
+    """Numbers and directions, by another route."""
+    for results in edits(tables_of(name)):
+        for figure in results.sweep.figures:
+            if sentence := finding_of(FIGURES[figure], results)[0]:
+                assert_true(sentence, results, CLAIMS[f"{name}/{figure}"])
+
+
+def assert_true(sentence: str, results: Results, claims: Sequence[tuple[str, ...]]) -> None:
+    sizes = results.measured[[*results.axes.usual]].select_dtypes("number")
+    known = [*CONSTANTS, *sizes.to_numpy().flat]
+    for claim in claims:
+        holds, numbers = judged(results, *claim)
+        assert holds, (sentence, claim)
+        known += [*numbers, *(float(f"{number:.2g}") for number in numbers)]
+    for whole, decimals in re.findall(
+        r"(\d[\d,]*)(\.\d+)?", re.sub(r"d_k\^\S+|gpt2", "", sentence)
+    ):
+        number = float(whole.replace(",", "") + decimals)
+        distance = min(abs(number - each) for each in known)
+        assert distance < 10.0 ** -len(decimals[1:]), (sentence, number)
+
+
 @pytest.mark.parametrize("drawing", FINDINGS)
 def test_the_shipped_tables_support_title_and_sentence(drawing):
-    """The sentence stands before the plain caption."""
-    figure = FIGURES[drawing.partition("/")[2]]
-    what = shown(figure, tables_of(drawing))
-    title, caption, is_found, _ = words_of(figure, what)
-    assert is_found
-    assert len(title.split()) <= 12
-    sentence = caption.removesuffix(f" {plain_caption(figure, what)}")
-    assert sentence != caption
-    assert sentence.endswith(".")
+    sentence, reason = finding_of(FIGURES[drawing.split("/")[1]], tables_of(drawing))
+    assert not reason
+    assert len(FINDINGS[drawing].title.split()) <= 12
+    assert len(sentence.replace(" = ", "=").split()) <= 30
     # Pages show what precedes the first full stop.
-    assert "r.m.s. " not in sentence
-    assert not {"nan", "inf", "{"} & set(sentence.replace("{", " { ").split())
+    assert sentence.find(". ") == -1 < sentence.find(".")
+    assert not re.search(r"\bnan\b|\binf\b|{| \(", sentence)
 
 
-@pytest.mark.parametrize("drawing", FINDINGS)
-def test_a_finding_fails_without_its_effect(drawing):
-    tables = tables_of(drawing)
-    if drawing == "assumptions/assumptions":
-        rows = tables["measured"]
-        level = rows.assign(
-            **{f"max_weight{end}": rows["divisor"] for end in ("", "_low", "_high")}
-        )
-        changed = {**tables, "measured": level}
-    else:
-        changed = {
-            kind: swapped(table, REVERSED.get(drawing, "scaling")) for kind, table in tables.items()
-        }
-    assert FINDINGS[drawing].numbers(changed) is None
-
-
-@pytest.mark.parametrize("drawing", [name for name in FINDINGS if name not in EXACT])
+@pytest.mark.parametrize("drawing", [name for name in FINDINGS if name != "single_rows/rows"])
 def test_chance_supports_no_finding(drawing):
     tables = tables_of(drawing)
     noise = {kind: noisy(table) for kind, table in tables.items()}
     assert FINDINGS[drawing].numbers(noise) is None
 
 
-def test_each_finding_is_about_a_figure_of_the_shipped_config():
-    drawings = {f"{sweep.name}/{figure}" for sweep in CONFIG.sweeps for figure in sweep.figures}
-    assert set(FINDINGS) <= drawings
-
-
-def edited(name: str, **values: tuple) -> Sweep:
-    return replace(SWEEPS[name], values={**SWEEPS[name].values, **values})
-
-
-@pytest.mark.parametrize(
-    ("sweep", "reason"),
-    [
-        (edited("dimension", d_k=(4, 7, 900)), None),
-        (edited("dimension", n_keys=(64, 65)), "got n_keys = 64, 65"),
-        (
-            edited("dimension", scaling=SWEEPS["dimension"].values["scaling"][1:]),
-            "expected scaling = unscaled",
-        ),
-        (edited("phase", n_queries=(8,), mask=("none", "causal")), "got mask = causal, none"),
-    ],
-)
-def test_a_finding_is_lost_without_the_values_that_it_speaks_of(sweep, reason):
-    found = lost(Results(sweep, tables_of(f"{sweep.name}/")))
-    figures = sweep.figures if reason else ()
-    assert found == [f"{sweep.name}/{figure} ({reason})" for figure in figures]
-
-
-@pytest.mark.parametrize("other", [{"name": "mine"}, {"is_shipped": False}])
-def test_a_finding_is_about_the_shipped_sweep_of_its_name_alone(other):
-    whole = tables_of("dimension/saturation")
-    mine = Results(replace(whole.sweep, **other), whole)
-    assert not words_of(FIGURES["saturation"], shown(FIGURES["saturation"], mine)).is_found
-    assert not lost(mine)
-
-
-def test_a_finding_is_lost_if_its_tables_do_not_support_it():
-    tables = tables_of("length/length")
-    reverse = {kind: swapped(table, "n_keys") for kind, table in tables.items()}
-    found = lost(Results(tables.sweep, reverse))
-    assert found == ["length/length (its tables do not support it)"]
+def test_a_line_says_which_findings_are_lost_and_why():
+    figure, whole = FIGURES["length"], tables_of("length")
+    n_keys = whole.sweep.values["n_keys"]
+    reverse = edited(whole, "n_keys", dict(zip(n_keys, n_keys[::-1], strict=True)))
+    several = replace(whole.sweep, values={**whole.sweep.values, "d_k": (1024, 64, 256)})
+    foreign = replace(whole.sweep, is_shipped=False), replace(whole.sweep, name="mine")
+    reasons = [
+        "length: its rows do not show it",
+        "length: got d_k = 64, 256, 1024, expected one value",
+        "",
+        "",
+    ]
+    sweeps = reverse, *(Results(sweep, whole) for sweep in (several, *foreign))
+    words = [words_of(figure, shown(figure, results)) for results in sweeps]
+    assert [each.reason for each in words] == reasons
+    line, *_ = left_out(words[1:], SWEEPS.keys() - {"rules"})
+    assert line.startswith(f'"{figure.finding.title}": {reasons[1]}. ')
+    assert next(left_out([], SWEEPS.keys() - {"rules"})).startswith(
+        f'"{FINDINGS["rules/rules"].title}"'
+    )
