@@ -15,6 +15,7 @@ from experiments.figures.captions import finding_of, words_of
 from experiments.figures.draw import left_out
 from experiments.figures.shown import shown
 from experiments.kinds.figures import FIGURES
+from experiments.kinds.support import exact_or_measured
 from experiments.measuring.columns import as_json
 from experiments.tables.analyse import DERIVED_TABLES
 from experiments.tables.results import Results
@@ -35,7 +36,7 @@ WIDEST, UNIT, DEEP = " and d_k == d_k.max()", " and initial == 'unit'", " and la
 NONE, CAUSAL = (f"{ROOT} and mask == '{mask}'" for mask in ("none", "causal"))
 ALIKE = " and cosine > 0.9 and residual == 0 and layers == layers.max()"
 MATCHED, UNMATCHED = " and correlation == 0.5", " and correlation == 0"
-FALLS = "norm == 'query_gradient' and statistic == 'median' and level == 1"
+MEDIAN = "norm == 'query_gradient' and statistic == 'median'"
 # Rows whose metric goes as a word says, with the metric, the axis along which they are sorted, and the
 # rows with which they are compared.
 CLAIMS = {
@@ -48,7 +49,10 @@ CLAIMS = {
     "dimension/gradients": [("peaks", "query_gradient_norm_median", "d_k", PLAIN)],
     "powers/powers": [("only", "max_weight", "d_k")],
     "length/length": [("falls", "max_weight", "n_keys", rule) for rule in (PLAIN, ROOT)],
-    "crossing/map": [("rises", "crossing", "n_keys", FALLS)],
+    "crossing/map": [
+        ("spans", "ratio", "d_k", MEDIAN),
+        ("rises", "crossing", "n_keys", MEDIAN + " and level == 1"),
+    ],
     "phase/phase": [("above", "share", "n_keys", ROOT + WIDEST, PLAIN + WIDEST)],
     "assumptions/assumptions": [("spans", "of_first", "d_k", ROOT)],
     "rules/rules": [
@@ -77,13 +81,12 @@ CLAIMS = {
     "single_rows/rows": [("above", "top", "key", PLAIN + WIDEST, ROOT + WIDEST)],
 }
 DERIVED = {
-    "share": lambda rows: 100 * rows["entropy"] / np.log(rows["n_keys"]),
-    "of_first": lambda rows: rows["max_weight"] / rows["max_weight"].iloc[0],
+    "share": lambda rows: 100 * exact_or_measured(rows, "entropy") / np.log(rows["n_keys"]),
+    "of_first": lambda rows: (w := exact_or_measured(rows, "max_weight")) / w.iloc[0],
     "visible": lambda rows: rows["n_keys"] - rows["n_queries"] + 1,
     "after": lambda rows: rows["layer"] - 1,
     "top": lambda rows: rows.groupby("query")["weight"].transform("max"),
 }
-READ = {"crossing": ("ratios", "crossings"), "language": ("bands",)}  # derived from an edited table
 CONSTANTS = [0.9, 1]  # a cosine, and a variance
 
 
@@ -107,43 +110,38 @@ def edited(whole: Results, axis: str, other: dict) -> Results:
     ]
     grids = [grid for grid in grids if grid[axis]]
     sweep = replace(whole.sweep, values=grids[0], variants=tuple(grids))
-    tables = {}
-    for kind, table in whole.items():
-        rows = table[table[axis].isin(list(other))] if axis in table else table.head(0)
-        if len(rows):
-            tables[kind] = rows.assign(**{axis: rows[axis].map(other)})
+    tables = {
+        kind: table[table[axis].isin(list(other))].replace({axis: other})
+        for kind, table in whole.items()
+        if axis in table
+    }
     for derived in DERIVED_TABLES:
-        if derived.kind in READ.get(whole.name, ()) and derived.applies_to(tables):
+        if derived.kind in whole.keys() - tables.keys() and derived.applies_to(tables):
             tables[derived.kind] = derived.derive(Results(sweep, tables))
     return Results(sweep, tables)
 
 
 def edits(whole: Results) -> Iterator[Results]:
-    """The results, and those of edits of one axis: fewer values, other numbers, and values in reverse
-    order.
+    """The results, and those of edits of one axis: fewer values, values in reverse order, and other
+    numbers.
     """
     yield whole
     for axis, given in whole.sweep.spanned().items():
         values = sorted(map(as_json, given))
         fewer = [values[1:], values[:-1], values[:1], values[-1:], values[::2]]
-        orders = [(kept, kept) for kept in fewer if 0 < len(kept) < len(values)]
-        orders += [(values, values[::-1])] * (len(values) > 1)
+        changes = [*zip(fewer, fewer, strict=True), (values, values[::-1])][: 6 * len(values[1:])]
         if not isinstance(values[0], str):
-            orders.append((values, [value + 1 for value in values]))
-        for old, new in orders:
+            changes.append((values, [value + 1 for value in values]))
+        for old, new in changes:
             yield edited(whole, axis, dict(zip(old, new, strict=True)))
 
 
 def line(tables: Results, metric: str, x: str, where: str) -> pd.Series:
     """A metric of some rows along an axis, exact where known."""
-    columns = {x} if metric in DERIVED else {x, metric}
+    columns = {x, metric}.difference(DERIVED)
     table = next(table for table in tables.values() if columns <= {*table})
-    exact = {name.removesuffix("_exact") for name in table if name.endswith("_exact")}
-    known = table.assign(
-        **{name: table[f"{name}_exact"].fillna(table[name]) for name in exact & {*table}}
-    )
-    rows = known.query(where)
-    values = DERIVED[metric](rows) if metric in DERIVED else rows[metric]
+    rows = table.query(where)
+    values = DERIVED[metric](rows) if metric in DERIVED else exact_or_measured(rows, metric)
     return values.set_axis(rows[x]).sort_index(kind="stable")
 
 
@@ -215,23 +213,17 @@ def test_chance_supports_no_finding(drawing):
     assert FINDINGS[drawing].numbers(noise) is None
 
 
-def test_a_line_says_which_findings_are_lost_and_why():
+def test_a_line_says_which_finding_is_lost_and_why():
     figure, whole = FIGURES["length"], tables_of("length")
-    n_keys = whole.sweep.values["n_keys"]
-    reverse = edited(whole, "n_keys", dict(zip(n_keys, n_keys[::-1], strict=True)))
-    several = replace(whole.sweep, values={**whole.sweep.values, "d_k": (1024, 64, 256)})
-    foreign = replace(whole.sweep, is_shipped=False), replace(whole.sweep, name="mine")
-    reasons = [
-        "length: its rows do not show it",
-        "length: got d_k = 64, 256, 1024, expected one value",
-        "",
-        "",
-    ]
-    sweeps = reverse, *(Results(sweep, whole) for sweep in (several, *foreign))
-    words = [words_of(figure, shown(figure, results)) for results in sweeps]
-    assert [each.reason for each in words] == reasons
-    line, *_ = left_out(words[1:], SWEEPS.keys() - {"rules"})
-    assert line.startswith(f'"{figure.finding.title}": {reasons[1]}. ')
-    assert next(left_out([], SWEEPS.keys() - {"rules"})).startswith(
-        f'"{FINDINGS["rules/rules"].title}"'
-    )
+    title, values = figure.finding.title, whole.sweep.values
+    reverse = dict(zip(values["n_keys"], values["n_keys"][::-1], strict=True))
+    several = replace(whole.sweep, values={**values, "d_k": (1024, 64, 256)})
+    for results, reason in (
+        (edited(whole, "n_keys", reverse), "its rows do not show it"),
+        (Results(several, whole), "got d_k = 64, 256, 1024, expected one value"),
+    ):
+        (line,) = left_out([words_of(figure, shown(figure, results))] * 2, SWEEPS)
+        assert line.startswith(f'"{title}": length: {reason}. ')
+    assert next(left_out([], SWEEPS.keys() - {"length"})).startswith(f'"{title}": no sweep ')
+    for other in ({"is_shipped": False}, {"name": "mine"}):
+        assert finding_of(figure, Results(replace(whole.sweep, **other), whole)) == ("", "")

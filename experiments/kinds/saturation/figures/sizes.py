@@ -54,7 +54,7 @@ def _phase(tables: Tables) -> Numbers:
     entropies = entropies.assign(known=exact_or_measured(rows, "entropy"))
     shares = entropies.div(np.log(rows["n_keys"]), axis=0)
     plain, root = (shares[rows["scaling"] == rule] for rule in BOTH)
-    if not (plain["entropy_high"].max() < 0.1 and root["entropy_low"].min() > 0.5):
+    if len(root) < 2 or not (plain["entropy_high"].max() < 0.1 and root["entropy_low"].min() > 0.5):
         return None
     return {"few": at_most(plain["known"].max(), 2), "many": at_least(root["known"].min(), 2)}
 

@@ -127,7 +127,7 @@ FIGURES = (
             sweep="length",
             title="The largest weight shrinks as rows grow longer",
             sentence="From {n_keys.least:,} to {n_keys.most:,} keys at d_k = {d_k.most:,}, the mean "
-            "largest weight falls to {plain:.3g} without division, and to {root:.2g} after "
+            "largest weight falls to {plain:.2g} without division, and to {root:.2g} after "
             "division by d_k^1/2.",
             needs={"n_keys": (), "scaling": BOTH},
             numbers=_length,
