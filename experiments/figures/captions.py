@@ -108,7 +108,7 @@ def finding_of(figure: Figure, results: Results) -> tuple[str, str]:
     reason = next(filter(None, lacking), "")
     numbers = None if reason else finding.numbers(results)
     if numbers is None:
-        return "", f"{results.name}: {reason or 'its rows do not show it'}"
+        return "", f"{results.name}: {reason or 'its rows do not show this'}"
     sizes = {name: values.agg(least="min", most="max") for name, values in table.items()}
     return finding.sentence.format(**sizes, **numbers).replace(" -", " −"), ""
 

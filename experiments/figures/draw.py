@@ -51,22 +51,23 @@ def draw_sweeps(
         report.verdict("found", title)
     # Other folders have the results of a config that may lack any of these sweeps.
     is_main = folder.resolve() == SHIPPED_RESULTS.resolve()
-    names = {sweep.name for sweep in study.config.sweeps} if is_main else _SWEEPS
-    for line in left_out(words, names):
+    names = {sweep.name for sweep in study.config.sweeps}
+    for line in left_out(words, _SWEEPS - names if is_main else ()):
         report.verdict("left out", line, None)
 
 
-def left_out(words: Iterable[Words], names: Collection[str]) -> Iterator[str]:
+def left_out(words: Iterable[Words], absent: Collection[str]) -> Iterator[str]:
     """A line for each reason why titles of findings are missing.
 
     Args:
         words: of the figures.
-        names: of the sweeps of the config.
+        absent: the names of sweeps that the config lacks.
     """
     lost = {each.lost: each.reason for each in words if each.lost}
     for figure in FIGURES.values():
-        if figure.finding and figure.finding.sweep not in names:
-            lost[figure.finding.title] = f"no sweep has the name {figure.finding.sweep}"
+        if figure.finding and figure.finding.sweep in absent:
+            name = figure.finding.sweep
+            lost[figure.finding.title] = f"findings go by names, and no sweep is named {name}"
     for reason in dict.fromkeys(lost.values()):
         titles = ", ".join(f'"{title}"' for title in lost if lost[title] == reason)
         yield f"{titles}: {reason}. {_NOTHING_TO_DO}"
