@@ -23,7 +23,7 @@ from typer import Argument, Option
 
 from experiments.commands import check as checks
 from experiments.commands.measure import analyse_again, measure, plan_lines
-from experiments.commands.request import Job, command, exit_on_error
+from experiments.commands.request import Commands, Job, command, exit_on_error
 from experiments.commands.watch import at_every_save
 from experiments.config.errors import UsageError, attempt
 from experiments.config.paths import SHIPPED_RESULTS, STORE
@@ -47,7 +47,11 @@ Mask = Annotated[
 Rule = Annotated[str | None, Option(metavar="RULE", help="Scaling rule. Default: d_k^1/2.")]
 
 app = typer.Typer(
-    add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True, help=__doc__
+    cls=Commands,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    help=__doc__,
 )
 
 
@@ -117,7 +121,8 @@ def plan(job: Job) -> None:
     take.
     """
     todo = find_work(Store(job.results / STORE), job.sweeps)
-    print(*plan_lines(job.sweeps, job.results, todo, job.workers), sep="\n")
+    for line in plan_lines(job.sweeps, job.results, todo, job.workers):
+        job.report.line(line)
 
 
 def _do(job: Job, *parts: Callable[[Job], None]) -> None:

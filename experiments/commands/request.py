@@ -5,6 +5,7 @@ An exception or a signal in a command goes in; a message on standard error and a
 """
 
 import inspect
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,6 +18,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 from typer import Argument, Option
+from typer._click.exceptions import ClickException
+from typer.core import TyperGroup
 
 from experiments.config.errors import (
     MeasurementError,
@@ -34,10 +37,32 @@ from experiments.running.work import Workers
 from experiments.running.workers import LocalWorkers, default_jobs
 from experiments.tables.reporter import Reporter
 from experiments.tables.study import Study
-from sdpa._names import did_you_mean
+from sdpa._names import did_you_mean, nearest
 
 _FORMATS = ("png", "svg", "pdf")
 _KEPT = "finished work is kept; repeat the command to continue"
+
+
+def _positive(text: str) -> int:
+    """The number of a text, at least 1; `UsageError` for any other."""
+    if re.fullmatch("0*[1-9][0-9]{0,5}", text):
+        return int(text)
+    raise UsageError(f"--jobs: got {text!r}, expected a whole number of at least 1")
+
+
+class Commands(TyperGroup):
+    """Commands whose bad usage is a line, as all other errors are."""
+
+    def main(self, *args: Any, **options: Any) -> NoReturn:
+        """Run a command, and exit with its status."""
+        try:
+            sys.exit(super().main(*args, **options | {"standalone_mode": False}))
+        except ClickException as error:
+            message = error.format_message().removeprefix("Invalid value for ")
+            _print([message.replace("Input should be", "expected")])
+        except UsageError as error:
+            _print([str(error)])
+        sys.exit(2)
 
 
 @dataclass(frozen=True)
@@ -63,7 +88,7 @@ class Request:
             "--jobs",
             "-j",
             metavar="N",
-            min=1,
+            parser=_positive,
             help="Worker processes. Default: one per processor.",
         ),
     ] = None
@@ -160,7 +185,7 @@ def job_of(asked: Request, report: Reporter) -> Job:
         if name not in known:
             beside = Path(f"{name}.yaml")
             is_meant = beside.exists() and beside != asked.config
-            hint = did_you_mean(f"CONFIG={beside}" if is_meant else None)
+            hint = did_you_mean(f"CONFIG={beside}" if is_meant else nearest(name, known))
             raise UsageError(
                 f"{asked.config}: got the sweep {name!r}, expected one of {', '.join(known)}{hint}"
             )
@@ -283,7 +308,12 @@ def _advice(errors: list[Exception]) -> Iterator[str]:
 
 
 def _exit(lines: Iterable[str], status: int) -> NoReturn:
-    """Print lines to standard error, each once, and exit with a status."""
+    """Print lines, and exit with a status."""
+    _print(lines)
+    raise typer.Exit(status)
+
+
+def _print(lines: Iterable[str]) -> None:
+    """Print lines to standard error, each once."""
     once = dict.fromkeys(lines)  # several parts may meet one problem
     Console(stderr=True).out("\n".join(once), style="red", highlight=False)
-    raise typer.Exit(status)

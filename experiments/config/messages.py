@@ -73,14 +73,23 @@ def note(document: Document, error: ErrorDetails) -> None:
             expected += f"; [{first}] is {document.written((*path, first))}"
             path = (*path, error["ctx"]["index"])
         written = document.written(path)
-        is_listed = isinstance(error["loc"][-1], int)
-        hint = _of_commas(written, expected) if is_listed else ""
+        place = error["loc"][-1]
+        if "formula" in expected and isinstance(place, int):
+            listed = [document.written((*path[:-1], i)) for i in range(place)]
+            if ")" in written and any(_is_cut(item) for item in listed):
+                return  # the end of a rule whose beginning is a fault already
+        hint = _of_commas(written, expected) if isinstance(place, int) else ""
         document.fault(path, f"got {written}, {expected}{hint}")
+
+
+def _is_cut(written: str) -> bool:
+    """True for the beginning of a rule that a comma has cut."""
+    return written.count("(") > written.count(")")
 
 
 def _of_commas(written: str, expected: str) -> str:
     """A hint at the brackets or quotes that a value with commas misses; empty without commas."""
-    if "formula" in expected and written.count("(") != written.count(")"):
+    if "formula" in expected and _is_cut(written):
         return '; in a list, a rule with a comma stands in quotes: "max(8, d_k^1/2)"'
     return "; a list stands in [ ]" if re.search(_BETWEEN_ITEMS, written) else ""
 

@@ -20,6 +20,16 @@ _END = rf"(?:{_POWER}|{_WHOLE})"
 _RANGE = rf"({_END}) *\.\. *({_END}) *([*+]) *({_END})"
 _A_RANGE = "a range such as 4..512*2 or 16..64+16"
 _EXPECTED = f"expected a whole number such as 64 or 2^6, or {_A_RANGE}"
+# Patterns in PyYAML's messages, and what we say instead.
+_OUR_WORDS = {
+    r"expected <block end>, but found '[<?-].*": "wrong indentation, expected all keys of a block in "
+    "one column",
+    "mapping values are not.*": "expected one KEY: VALUE in a line, indented as its neighbours are",
+    r"found character '\\t'.*": "got a tab, expected spaces",
+    "expected (.*), but (?:got|found) (.*)": r"got \2, expected \1",
+    "'?<block end>'?": "the end of the block",
+    "'?<stream end>'?": "the end of the file",
+}
 _MAX_RANGE = 100_000
 _MAX_NUMBER_LENGTH = 40
 
@@ -124,9 +134,10 @@ def _compose(text: str) -> yaml.MappingNode:
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
-        raise Fault(
-            error.problem_mark or _mark(""), f"not YAML: {str(error.problem).removeprefix('but ')}"
-        ) from None
+        message = str(error.problem).removeprefix("but ")
+        for theirs, ours in _OUR_WORDS.items():
+            message = re.sub(theirs, ours, message)
+        raise Fault(error.problem_mark or _mark(""), f"not YAML: {message}") from None
     except yaml.reader.ReaderError as error:
         message = f"got the character U+{error.character:04X}, expected text"
         raise Fault(_mark(text[: error.position]), message) from None

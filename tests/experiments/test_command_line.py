@@ -195,8 +195,9 @@ def test_an_exception_in_a_command_is_a_line_and_its_traceback_a_file(suite, mon
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("watch", "yours"), "got the sweep 'yours', expected one of mine"),
+        (("watch", "mins"), "got the sweep 'mins', expected one of mine; did you mean mine?"),
         (("runn",), "No such command"),
+        (("plan", "--jobs", "abc"), "--jobs: got 'abc', expected a whole number of at least 1"),
         (
             ("all", "--format", "png,jpg"),
             "--format: got the format 'jpg', expected some of png, svg, pdf",
@@ -208,6 +209,7 @@ def test_bad_usage_exits_2(suite, words, message):
     refused = suite(*words)
     assert refused.returncode == 2
     assert message in refused.stderr
+    assert refused.stderr.count("\n") == 1
     assert not suite.folder.exists()
 
 
@@ -300,11 +302,13 @@ def test_check_names_figures_that_the_config_no_longer_has_or_of_other_tables(su
     assert checked().startswith(f"{kept} is missing; make figures draws it")
 
 
-def test_a_command_goes_on_when_the_reader_of_its_output_leaves(suite):
+@pytest.mark.parametrize("command", ["check", "plan"])
+def test_a_command_goes_on_when_the_reader_of_its_output_leaves(suite, command):
     assert suite("run").returncode == 0
-    words = [sys.executable, "-m", "experiments", "check", "-v", "--config", suite.config]
+    words = [sys.executable, "-m", "experiments", command, "-v", "--config", suite.config]
     with subprocess.Popen(
         [*words, "--results", suite.folder], cwd=ROOT, stdout=subprocess.PIPE
     ) as process:
         process.stdout.close()
         assert process.wait(60) == 0
+    assert not (suite.folder / "errors.txt").exists()

@@ -91,7 +91,12 @@ PLANTED = [
     ("[4, 8]", "512..4+2", r"5:10: .*or 16\.\.64\+16, which grows from its start to its end$"),
     ("[4, 8]", "range(4, 8)", r"5:10: .*, expected a whole number .* 2\^6, or a range [^;]*$"),
     ("[4, 8]", "4, 8", r"5:10: .*got 4, 8, .*; a list stands in \[ \]$"),
-    ("d_k^1/2]", "max(8]", "7:25: .*got max.8, .*; in a list, a rule with a comma stands in"),
+    (
+        "d_k^1/2]",
+        "max(8, d_k^1/2)]",
+        "7:25: .*got max.8, .*; in a list, a rule with a comma stands in",
+    ),
+    ("    n_keys", "   n_keys", "6:4: not YAML: wrong indentation, expected all keys"),
     ("[4, 8]", "[]", "5:10: .*d_k: got an empty list, expected at least one value$"),
     ("[unscaled, d_k^1/2]", "{a: 1}", "7:5: .*scaling: got a mapping, expected (?!.*got)"),
     (
