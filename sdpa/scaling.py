@@ -5,7 +5,8 @@ An exponent is a number or a fraction, negative or not. After "^" a fraction bel
 the eighth root of d_k, d_k/8 an eighth of it. It needs brackets after "**", because Python reads
 d_k**1/8 as an eighth of d_k, and after a bracket such as (n_keys+1)^(1/2).
 
-A number or a power of d_k has one name, however it is spelled; the name of any other rule is its text.
+A power of d_k, a number of at most six digits, or a fraction has one name, however it is spelled; the
+name of any other rule is its text.
 Vaswani et al. (2017), section 3.2.1, divide by d_k^1/2; Yang et al. (2022,
 "Tensor Programs V", muP) by d_k^1; rules with ln(n_keys) keep the entropy of long rows (Chiang and
 Cholak 2022, section 5.3). The code of models multiplies instead, here by 1 over these rules:
@@ -66,7 +67,8 @@ _FRACTION = re.compile(r"(\w|\w\(\w+\))\s*\^\s*(-?\s*\d+\s*/\s*\d+)(?![\d.])")
 _UNCLEAR = re.compile(r"(\^|\*\*)\s*-?\s*\d+\s*/\s*[\d.]")
 _MAX_LENGTH = 200  # also limits the depth of brackets
 _MAX_EXPONENT = 10
-_MAX_DENOMINATOR = 1000  # of an exponent in a name
+_DIGITS = 6  # of a number as a name; one that needs more, such as 128^1/2, keeps its text
+_MAX_DENOMINATOR = 1000  # of an exponent, or of a number, in a name
 _EXPECTED = (
     f"expected 'unscaled' or a formula of numbers, {', '.join(SIZES)}, {', '.join(FUNCTIONS)}, "
     "+ - * / ^ and brackets, such as 'd_k^1/2' or 'd_k^1/2/ln(n_keys)' (at most "
@@ -149,8 +151,12 @@ def _name(text: str) -> str:
     if not _names(tree):
         if not 0 < narrow < math.inf:
             raise _RefusedError
-        return repr(narrow).removesuffix(".0")
-    if wide < narrow:
+        if float(f"{narrow:.{_DIGITS}g}") == narrow:
+            return repr(narrow).removesuffix(".0")
+        fraction = Fraction(narrow).limit_denominator(_MAX_DENOMINATOR)
+        if float(fraction) == narrow:
+            return str(fraction)
+    elif wide < narrow:
         raise _multiplying(f"1/({text})")
     return "".join(text.split()).replace("**", "^")
 

@@ -128,7 +128,7 @@ def under(scaling: str) -> str:
     if scaling == UNSCALED:
         return scaling
     return (
-        f"under the divisor {scaling}" if re.fullmatch("[0-9./]+", scaling) else f"under {scaling}"
+        f"under the divisor {scaling}" if re.fullmatch("[0-9./^]+", scaling) else f"under {scaling}"
     )
 
 

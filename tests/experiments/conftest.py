@@ -2,6 +2,7 @@
 
 import fcntl
 import shutil
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -100,6 +101,14 @@ def drawn(tiny, made_once) -> tuple[Config, Path]:
 def _measured_here(_workers, tasks):
     for task in tasks:
         yield task, task.chunk.packed()
+
+
+@pytest.fixture
+def ctrl_c():
+    """SIGINT as in a terminal; jobs in the background and nohup ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

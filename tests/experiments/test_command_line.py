@@ -68,6 +68,7 @@ def test_named_sweeps_are_measured_alone_and_come_first_on_the_page(suite, monke
     assert order() == ["sweep.mine", "sweep.other", "sweep.third", "strip"]
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_watch_runs_at_every_save_and_names_the_largest_changes(suite, monkeypatch):
     text = SMALL.replace("30", "{}").replace("3\n", "{}\n")
     edits = [text.format(30, "few"), text.format(60, 3)]

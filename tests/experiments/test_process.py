@@ -82,6 +82,7 @@ def hidden(sent) -> None:
     ("stop", "sent"),
     [(signal.raise_signal, signal.SIGTERM), (hidden, signal.SIGINT)],
 )
+@pytest.mark.usefixtures("ctrl_c")
 def test_a_signal_has_its_status_wherever_it_comes(stop, sent, capsys):
     before = signal.getsignal(sent)
     with pytest.raises(typer.Exit) as caught, exit_on_error():

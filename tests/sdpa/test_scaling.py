@@ -24,6 +24,8 @@ def test_powers_and_numbers_parse_back_to_themselves(exponent, number):
 NAMES = {
     "d_k^0": "unscaled",
     "1/8": "0.125",
+    "128^1 / 2": "128^1/2",
+    "0.3333333333333333": "1/3",
     "8.0": "8",
     " sqrt ( d_k ) ": "d_k^1/2",
     "d_k**0.5": "d_k^1/2",
