@@ -27,9 +27,11 @@ from experiments.commands.request import Commands, Job, command, exit_on_error
 from experiments.commands.watch import at_every_save
 from experiments.config.errors import UsageError, attempt
 from experiments.config.paths import SHIPPED_RESULTS, STORE
-from experiments.running.files import require_folder, write_atomically
+from experiments.running.files import locked, require_folder, write_atomically
 from experiments.running.store import Store
 from experiments.running.work import find_work
+from experiments.tables.leftovers import in_words, leftovers, remove
+from experiments.tables.reporter import FLAGGED
 from experiments.tables.stored import Stored
 
 SWEEPS = ("sweep", "config", "results", "verbose")
@@ -68,7 +70,8 @@ def all_parts(job: Job) -> None:
         # A figure without a drawing ends here, before anything is measured.
         from experiments.figures import rendering  # noqa: F401
 
-    _do(job, _measure, _describe, _draw, _check, _check_model, _examples, _draw_model, _page)
+    made = (_measure, _describe, _draw, _check, _check_model, _examples, _draw_model, _page)
+    _do(job, *made, _name_leftovers)
 
 
 @command(app, *SWEEPS, *WORKERS, "format", start=at_every_save)
@@ -101,7 +104,7 @@ def check(job: Job) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones; name
     figures that are not of these tables.
     """
-    _do(job, _check_figures, _check, _check_model)
+    _do(job, _check_figures, _check, _check_model, _name_leftovers)
 
 
 @command(app, *SWEEPS, "jobs")
@@ -123,6 +126,20 @@ def plan(job: Job) -> None:
     todo = find_work(Store(job.results / STORE), job.sweeps)
     for line in plan_lines(job.sweeps, job.results, todo, job.workers):
         job.report.line(line)
+    _name_leftovers(job)
+
+
+@command(app, "config", "results", name="clear-leftovers")
+def clear_leftovers(job: Job) -> None:
+    """Remove the files of sweeps and figures that the config no longer has, and nothing else."""
+    if found := leftovers(job.config, job.results):
+        with locked(job.results):
+            for paths in found.values():
+                remove(paths)
+                for path in paths:
+                    job.report.line(f"removed {path}")
+    else:
+        job.report.line(f"{job.results} has no leftovers of {job.asked.config}")
 
 
 def _do(job: Job, *parts: Callable[[Job], None]) -> None:
@@ -165,6 +182,11 @@ def _check_model(job: Job) -> None:
         from experiments.publication.models.command import check_model
 
         check_model(job.results, job.report)
+
+
+def _name_leftovers(job: Job) -> None:
+    if text := in_words(leftovers(job.config, job.results)):
+        job.report.verdict("left over", text, FLAGGED)
 
 
 def _examples(job: Job) -> None:

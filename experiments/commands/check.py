@@ -1,18 +1,15 @@
 """The check of the tables of a config, and the list of their columns."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from experiments.commands.sample import measure_again
-from experiments.config.errors import DisagreementError, TableError, attempt, counted
-from experiments.config.paths import (
-    COLUMN_FILE,
-    FIGURE_FOLDER,
-    drawn_texts,
-)
+from experiments.config.errors import DisagreementError, Problem, TableError, attempt, counted
+from experiments.config.paths import COLUMN_FILE, drawn_texts
 from experiments.config.sweep import Sweep
 from experiments.tables.layout import csv_bytes
-from experiments.tables.products import Product, build, ledger
+from experiments.tables.products import Product, build
 from experiments.tables.reporter import FLAGGED, Reporter
 from experiments.tables.stored import Stored, read_sidecar
 from experiments.tables.study import Study
@@ -87,28 +84,30 @@ def check(
 
 
 def check_figures(study: Study, sweeps: Sequence[Sweep], report: Reporter) -> None:
-    """Flag each figure that is missing, of other tables or another version, or not in the config."""
-    for line in _old_figures(study, sweeps):
-        report.flag(line)
+    """Flag each figure that is of other tables or another version.
 
-
-def _old_figures(study: Study, sweeps: Sequence[Sweep]) -> Iterator[str]:
-    """A line on each figure that is not one of today's.
-
-    A fresh clone does not know what its figures were made of; there, title and caption tell.
+    Raises:
+        Problem: a figure is missing.
     """
     from experiments.figures.draw import figure_products
 
-    made = ledger(study.folder)
     read = [study[sweep.name] for sweep in sweeps if sweep.name in study]
-    drawn = {product.files[0]: product for product in figure_products(study.folder, read)}
-    for path, product in drawn.items():
-        known = made.get(product.name(study.folder))
-        if not path.exists():
-            yield f"{path} is missing; make figures draws it"
-        elif known != product.record() if known else product.parameters[:2] != drawn_texts(path):
-            yield f"{path} is of other tables or another version; make figures draws it again"
-    for results in read:
-        for path in sorted((study.folder / FIGURE_FOLDER / results.name).glob("*.png")):
-            if path not in drawn:
-                yield f"{path}: expected one of the figures of {results.name}, got an old one; delete it"
+    missing = []
+    for product in figure_products(study.folder, read):
+        path = product.files[0]
+        if lost := [file for file in product.files if not file.exists()]:
+            missing.append(f"{lost[0]} is missing; make figures draws it")
+        elif not _is_of_today(product, study.folder):
+            report.flag(
+                f"{path} is of other tables or another version; make figures draws it again"
+            )
+    if missing:
+        raise Problem("\n".join(missing))
+
+
+def _is_of_today(product: Product, folder: Path) -> bool:
+    """True if a figure was made here of today's tables; of one from elsewhere, title and caption tell."""
+    known = product.is_current(folder)
+    if known is None:
+        return (product.parameters or ())[:2] == drawn_texts(product.files[0])
+    return known

@@ -18,7 +18,7 @@ from experiments.measuring.cells import ScaledCell
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.processor import is_supported
 from experiments.running.files import locked, write_atomically
-from experiments.running.fingerprint import commit, suite_source
+from experiments.running.fingerprint import suite_source
 from experiments.running.store import Store
 from experiments.running.work import Work, Workers, find_work
 from experiments.running.workers import helpers, steps
@@ -50,7 +50,6 @@ def measure(
     """
     # Kept now, so that an edit during the run does not enter the records of this one.
     suite_source()
-    commit()
     for line in _multiplying(sweeps):
         report.line(line)
     with locked(results):
@@ -103,7 +102,7 @@ def _analyse_again(sweep: Sweep, results: Path, report: Reporter) -> None:
     stored = Stored(results, sweep)
     written = stored.read(lacks_exact=True)
     made = read_sidecar(stored.sidecar)
-    origin = {name: made.get(name) for name in ("source", "versions", "measured_at")}
+    origin = {name: made.get(name) for name in ("source", "versions")}
     found = analyse(sweep, written)
     raise_all(found.failed)  # no table is left out
     side_tables = sweep.experiment.side_tables

@@ -6,7 +6,6 @@ Results are cached: a process sees the source as it was when first asked.
 import ast
 import hashlib
 import re
-import subprocess
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.metadata import version
@@ -113,21 +112,6 @@ def suite_source() -> str:
     """SHA-256 of all files of both packages, to the byte."""
     files = [*ROOT.glob("sdpa/**/*.*"), *ROOT.glob("experiments/**/*.*")]
     return _hash((path for path in files if path.suffix != ".pyc"), whole=True)
-
-
-@cache
-def commit() -> dict[str, str | bool] | None:
-    """The commit of this clone, and whether both packages are as it has them; None without git."""
-    git = ["git", "-C", str(ROOT)]
-    status = [*git, "status", "--porcelain", "--", "sdpa", "experiments"]
-    try:
-        head, changed = (
-            subprocess.run(each, capture_output=True, text=True, check=True).stdout.strip()
-            for each in ([*git, "rev-parse", "HEAD"], status)
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return {"commit": head, "clean": not changed}
 
 
 def _hash(paths: Iterable[Path], *, whole: bool = False) -> str:

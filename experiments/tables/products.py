@@ -52,16 +52,26 @@ class Product:
         return os.path.relpath(self.files[0], results)
 
     def record(self) -> str:
-        """SHA-256 of all that determines the files (source, libraries, inputs, parameters), and of
-        the files.
+        """SHA-256 of all that determines the files (source, libraries, inputs, parameters), and after a
+        blank that of the files.
         """
-        return record((*self.inputs, *self.files), self.parameters)
+        return f"{record(self.inputs, self.parameters)} {_hash([*map(checksum, self.files)])}"
+
+    def is_current(self, results: Path) -> bool | None:
+        """True if the files are up to date; None if others lie there than those made here last, as in a
+        fresh clone and after `git checkout`.
+        """
+        known, now = ledger(results).get(self.name(results), ""), self.record()
+        return known == now if known.split()[1:] == now.split()[1:] else None
 
 
 def record(files: Iterable[Path], parameters: object = None) -> str:
     """SHA-256 of files, JSON values, the source of the suite and the libraries."""
-    of = [[*map(checksum, files)], parameters, suite_source(), versions(*MADE_WITH)]
-    return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()
+    return _hash([[*map(checksum, files)], parameters, suite_source(), versions(*MADE_WITH)])
+
+
+def _hash(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def build(
@@ -88,8 +98,7 @@ def build(
     """
     tell = report.made_quietly if quietly else report.made
     with locked(results):
-        made = ledger(results)
-        due = [each for each in products if made.get(each.name(results)) != each.record()]
+        due = [each for each in products if not each.is_current(results)]
         workers = helpers(jobs, len(due))
         with report.progress(len(due), f"{len(due)} to make") as advance, workers as submit:
             contents = {product.files[0]: submit(product.make) for product in due}

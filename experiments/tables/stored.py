@@ -3,8 +3,8 @@ the derived tables, and SWEEP.json with their parameters and checksums.
 
 Every CSV but SWEEP.csv begins with the columns of `IDENTITY`, which tables in memory lack, because
 their sweep is known there. The JSON file vouches for the tables (the sidecar). A table is sound if the sidecar has
-the parameters of the config and the checksum of the table. The sidecar also names the commit that
-measured the values, and the hash of its measuring code.
+the parameters of the config and the checksum of the table. The sidecar also has the hash of the code
+that measured the values, and neither a time nor a commit: equal tables have equal sidecars.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from experiments.measuring.columns import RULES, names
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.running.files import checksum, write_atomically
-from experiments.running.fingerprint import commit, measuring_source, versions
+from experiments.running.fingerprint import measuring_source, versions
 from experiments.tables.changes import Change, update
 from experiments.tables.layout import (
     IDENTITY,
@@ -94,15 +94,13 @@ class Stored:
         before: Sidecar = {"sha256": {}}
         with suppress(TableError):
             before = read_sidecar(self.sidecar)
-        same = self.is_measured_alike
-        keeps = same or origin is not None
+        keeps = self.is_measured_alike or origin is not None
         paths = {kind: self.csv(kind) for kind in (*found, SUMMARY)}
         earlier = {self.csv(name): sha256 for name, sha256 in before["sha256"].items()}
         contents = csv_contents(found)
         changes = {path: update(path, contents[kind], keeps=keeps) for kind, path in paths.items()}
         made = {
             **self._origin(),
-            "measured_at": before.get("measured_at") if same else commit(),
             **(origin or {}),
             "sha256": {kind: checksum(path) for kind, path in paths.items()},
         }

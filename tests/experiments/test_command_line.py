@@ -277,30 +277,43 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     )
 
 
-def test_check_names_figures_that_the_config_no_longer_has_or_of_other_tables(suite):
+def test_check_names_figures_of_other_tables_and_fails_without_one(suite):
+    drawn = suite.folder / "figures" / "mine" / "metrics.png"
+    old = f"{drawn} is of other tables or another version; make"
     for command in ("run", "draw"):
         printed(suite(command))
-    old, kept = (
-        suite.folder / "figures" / "mine" / f"{name}.png" for name in ("metrics", "length")
-    )
-
-    def checked():
-        return printed(suite("check"))
-
-    named = f"{SMALL}    figures: length\n"
-    printed(suite("draw", text=named))
-    lines = checked().splitlines()
-    assert lines[0] == f"{old}: expected one of the figures of mine, got an old one; delete it"
-    assert lines[-1] == "warnings: 1 line above"
-    old.unlink()
-    assert checked().endswith("warnings: none\n")
-    suite("run", text=named.replace("trials: 3", "trials: 4"))
-    assert checked().startswith(f"{kept} is of other tables or another version; make")
+    shipped = {path: path.read_bytes() for path in drawn.parent.iterdir()}
+    suite("run", text=SMALL.replace("trials: 3", "trials: 4"))
+    assert printed(suite("check")).startswith(old)
     (suite.folder / ".made.json").unlink()  # as in a fresh clone
-    assert checked().startswith(f"{kept} is of other tables or another version; make")
+    assert printed(suite("check")).startswith(old)
     printed(suite("draw"))
-    kept.unlink()
-    assert checked().startswith(f"{kept} is missing; make figures draws it")
+    suite("run", text=SMALL)
+    for path, content in shipped.items():  # as git checkout does
+        path.write_bytes(content)
+    assert printed(suite("check")).endswith("warnings: none\n")
+    drawn.unlink()
+    assert suite("check").stderr == f"{drawn} is missing; make figures draws it\n"
+
+
+def test_leftovers_are_named_once_and_removed_with_nothing_else(suite):
+    """Of a renamed sweep and an earlier choice of figures."""
+    other = SMALL.replace("mine", "own")
+    for text in (SMALL, other, f"{other}    figures: length\n"):
+        for command in ("run", "draw"):
+            printed(suite(command, text=text))
+    folder, figures = suite.folder, suite.folder / "figures"
+    for path in (folder / "notes.json", figures / "mine" / "notes.txt", folder / TABLES[3]):
+        path.write_text("{}")
+    for command in ("plan", "check"):
+        assert printed(suite(command)).count("mine, own/metrics; make clear-leftovers") == 1
+    gone = {folder / name for name in (*TABLES[:3], "mine.json")}
+    gone |= {figures / of / f"metrics{suffix}" for of in ("mine", "own") for suffix in DRAWN}
+    before = {path for path in folder.rglob("*") if path.is_file()}
+    removed = printed(suite("clear-leftovers")).splitlines()
+    assert {*removed} == {f"removed {path}" for path in gone}
+    assert {path for path in folder.rglob("*") if path.is_file()} == before - gone
+    assert "left over" not in printed(suite("check"))
 
 
 @pytest.mark.parametrize("command", ["check", "plan"])

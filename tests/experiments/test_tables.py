@@ -77,7 +77,6 @@ def test_tables_without_chunks_are_analysed_again(copied):
     assert {path: path.read_bytes() for path in whole} == whole
     earlier = json.loads(sidecar.read_bytes()) | {
         "source": "an earlier one",
-        "measured_at": {"commit": "0" * 40, "clean": True},
     }
     sidecar.write_text(json.dumps(earlier))
     assert not Stored(folder, sweep).is_current
@@ -139,19 +138,11 @@ def test_a_table_is_compared_with_the_one_before(of, to, kind, where):
     assert (change.kind, change.where) == (kind, where)
 
 
-def test_values_keep_the_commit_that_measured_them(copied):
-    """Also beside other exact values, but not if other source measures them."""
+def test_a_sidecar_has_what_determines_its_tables_alone(copied):
+    """No time and no commit, so that an edit and its reversal leave the same bytes."""
     sweep, folder = copied
-    tables, sidecar = Stored(folder, sweep).read(), folder / "scaling.json"
-    made = json.loads(sidecar.read_bytes())
-    at = {"commit": "1" * 40, "clean": True}
-    sidecar.write_text(json.dumps(made | {"measured_at": at}))
-    shifted = tables.measured.assign(entropy_exact=1.0)
-    Stored(folder, sweep).write(Results(sweep, {**tables, "measured": shifted}))
-    assert json.loads(sidecar.read_bytes())["measured_at"] == at
-    sidecar.write_text(json.dumps(made | {"measured_at": at, "source": "other"}))
-    Stored(folder, sweep).write(tables)
-    assert json.loads(sidecar.read_bytes()) == made
+    made = json.loads((folder / "scaling.json").read_bytes())
+    assert {*made} == {*Stored(folder, sweep)._origin(), "sha256"}
 
 
 def test_a_sample_of_cells_without_chunks_is_measured_again(tiny, tmp_path, monkeypatch):

@@ -11,8 +11,8 @@ from experiments.tables.stored import Stored, read_sidecar
 from experiments.tables.study import Study
 from experiments.tables.verdicts import Agreement
 
-_PROVENANCE = ("sweep", "experiment", "trials", "table", "check", "measured at")
-_SHOWN_DIGITS = 12  # of a commit
+_PROVENANCE = ("sweep", "experiment", "trials", "table", "check", "measuring code")
+_SHOWN_DIGITS = 12  # of its hash
 
 
 class Provenance(NamedTuple):
@@ -53,6 +53,5 @@ def provenance(study: Study) -> Provenance:
         state = f"complete: {counted(len(table), 'row')} for {cells}"
         row["table"] = "; ".join([state, *made.get("failed", [])])
         row["check"] = agreement([results]).verdict() or "–"
-        if at := made.get("measured_at"):
-            row["measured at"] = at["commit"][:_SHOWN_DIGITS] + ("" if at["clean"] else ", changed")
+        row["measuring code"] = made["source"][:_SHOWN_DIGITS]
     return Provenance(versions, rows, [*study.unsound], agreement(study.values()))
