@@ -1,39 +1,43 @@
-# What users type. Values such as CONFIG=mine.yaml reach the program in the environment.
+# What users type reaches the program by the environment.
 ANYWHERE = CONFIG RESULTS VERBOSE JOBS SCHEDULER FORMAT PYTHON CHROMIUM
-# Only on the command line: others may set V=1.
+# Only typed: others may set V=1.
 TYPED = SWEEP EXAMPLE Q K V MASK SCALING OUT
 export PYTHON ?= python3
 export CHROMIUM ?= /usr/bin/chromium
 
-given := $(foreach one,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(one)))),$(one)))
+given := $(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(v)))),$(v)))
 unknown := $(filter-out $(ANYWHERE) $(TYPED) MAKE% SHELL,$(given))
 $(if $(unknown),$(error make: got $(unknown:%=%=), expected some of $(ANYWHERE) $(TYPED)))
-files := $(filter %.yaml %.yml,$(MAKECMDGOALS))
-$(if $(files),$(error make: got $(files), expected CONFIG=$(firstword $(files))))
-$(if $(filter 0 -%,$(JOBS)),$(error make: got JOBS=$(JOBS), expected at least 1))
+TESTS = coverage faults edits cluster slow models notebooks page
+COMMANDS := $(shell sed -n 's/^\([a-z-]*\):.*\#\# .*/\1/p' Makefile)
+other := $(firstword $(filter-out $(COMMANDS) $(TESTS:%=test-%) .venv/%,$(MAKECMDGOALS)))
+$(if $(other),$(error make: got $(other), expected \
+  $(if $(filter %.yaml %.yml,$(other)),CONFIG,SWEEP)=$(other), or see make help))
 $(if $(filter quick,$(MAKECMDGOALS)),$(if $(filter CONFIG,$(given)),$(error make quick: expected make all CONFIG=$(CONFIG))))
 
 PY = .venv/bin/python
-PIP = $(PY) -m pip install --quiet --disable-pip-version-check
+# Dots show that it lives.
+PIP = while kill -0 $$$$ 2>&-; do printf .; sleep 2; done & \
+  $(PY) -m pip install -q --disable-pip-version-check
 PYTEST = $(PY) -m pytest -n "$${JOBS:-$(or $(WORKERS),auto)}" --dist worksteal
-COMMANDS := $(shell sed -n 's/^\([a-z-]*\):.*\#\# .*/\1/p' Makefile)
 .PHONY: $(COMMANDS)
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
 	@echo "Options: SWEEP=NAME,NAME CONFIG=FILE RESULTS=DIR JOBS=N FORMAT=pdf,svg VERBOSE=1"
-	@echo "Start with make quick. Your own sweep: make all CONFIG=mine.yaml (docs/cases.md)"
-	@echo "Your own q, k or kernel: .venv/bin/sdpa --help (docs/your-model.md)"
+	@echo "First: make quick. Your own sweep: make all CONFIG=mine.yaml (docs/cases.md)"
+	@echo "Your q, k or kernel: .venv/bin/sdpa --help (docs/your-model.md)"
 
-quick: ## a first look in a minute: quick.yaml, three small sweeps
-all: ## measure every sweep, draw, check, and write the page
-watch: ## measure and draw again at every save of the config
+quick: ## a first look in a minute: quick.yaml
+all: ## measure, draw, check, and write the page
+watch: ## measure and draw again at every save
 plan: ## show what would run, its time and memory
-results: ## measure every sweep and write its table
-figures: ## draw every figure from its tables
-check: ## compare tables with config, checksums and exact values
-page: ## write index.html into the results folder
-walk: ## print worked examples (EXAMPLE=abc), or use your Q=q.csv K= V=
+results: ## measure, and write tables
+figures: ## draw figures from tables
+check: ## compare tables with config and exact values
+page: ## write index.html
+clear-leftovers: ## remove files of what the config no longer has
+walk: ## print worked examples (EXAMPLE=abc), or your Q=q.csv K= V=
 model: .venv/model-ready ## run a pretrained model (93 MB)
 readme: ## rewrite generated parts of pages
 
@@ -41,7 +45,7 @@ quick: export CONFIG = quick.yaml
 quick: DO = all
 results: DO = run
 figures: DO = draw
-quick all watch plan results figures check page walk model readme: .venv/ready
+quick all watch plan results figures check page clear-leftovers walk model readme: .venv/ready
 	@SDPA_GIVEN="$(ANYWHERE) $(given)" $(PY) -m experiments $(or $(DO),$@)
 
 notebooks: .venv/notebooks-ready ## run the notebooks of docs/
@@ -50,11 +54,9 @@ notebooks: .venv/notebooks-ready ## run the notebooks of docs/
 cluster: .venv/dask-ready ## install Dask, for SCHEDULER=ADDRESS (docs/cases.md)
 
 lint: .venv/dev-ready ## check style and types
-	@$(PY) -m ruff check
-	@$(PY) -m ruff format --check
-	@$(PY) -m mypy
+	@$(PY) -m ruff check && $(PY) -m ruff format --check && $(PY) -m mypy
 
-test: .venv/dev-ready ## run all tests but those of CONTRIBUTING.md
+test: .venv/dev-ready ## run tests; CONTRIBUTING.md has more
 	@$(PYTEST)
 
 test-coverage: MARK = slow
@@ -63,8 +65,7 @@ test-cluster test-slow: .venv/dask-ready
 test-models test-notebooks test-page: WORKERS = 0
 test-notebooks: .venv/notebooks-ready
 test-page: .venv/browser-ready
-test-coverage test-faults test-edits test-cluster test-slow \
-test-models test-notebooks test-page: test-%: .venv/dev-ready
+$(TESTS:%=test-%): test-%: .venv/dev-ready
 	@$(PYTEST) -m "$(or $(MARK),$*)"
 
 clean: ## remove uncommitted files that can be rebuilt
@@ -73,17 +74,17 @@ clean: ## remove uncommitted files that can be rebuilt
 
 .venv/ready: requirements.lock pyproject.toml
 	@"$$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "expected Python 3.11 or later, got $$PYTHON; choose another with PYTHON=" >&2; exit 1; }
-	@echo "Installing packages into .venv, once: half a minute"
+	  { echo "expected Python 3.11 or later, got $$PYTHON; choose by PYTHON=" >&2; exit 1; }
+	@echo "Installing into .venv, once: a minute or two"
 	@rm -rf .venv
 	@"$$PYTHON" -m venv .venv
 	@$(PIP) --require-hashes -r requirements.lock
 	@$(PIP) --no-deps --no-build-isolation --editable .
-	@touch $@
+	@echo; touch $@
 
 .venv/%-ready: requirements-%.lock .venv/ready
 	@$(PIP) --require-hashes -r $< $(if $(filter model,$*),--no-deps)
-	@touch $@
+	@echo; touch $@
 
 .venv/dask-ready: .venv/cluster-ready experiments/measuring/processor.py
 	@mkdir -p .venv/etc/dask
@@ -91,5 +92,4 @@ clean: ## remove uncommitted files that can be rebuilt
 	@touch $@
 
 .venv/browser-ready: .venv/page-ready
-	@.ci/axe
-	@touch $@
+	@.ci/axe && touch $@

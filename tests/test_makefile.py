@@ -72,7 +72,7 @@ def test_every_variable_is_of_the_program():
     [
         (("plan", "config=quick.yaml"), "got config=, expected some of CONFIG RESULTS"),
         (("all", "mine.yaml"), "got mine.yaml, expected CONFIG=mine.yaml"),
-        (("plan", "JOBS=0"), "got JOBS=0, expected at least 1"),
+        (("all", "dimension"), "got dimension, expected SWEEP=dimension"),
         (("quick", "CONFIG=mine.yaml"), "quick: expected make all CONFIG=mine.yaml"),
     ],
 )

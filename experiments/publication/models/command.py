@@ -59,9 +59,8 @@ def measure_model(results: Path, report: Reporter) -> None:
 def check_model(results: Path, report: Reporter) -> None:
     """Name the tables of the model if the theory beside its values has changed since."""
     sidecar = model_path(results, _SIDECAR)
-    theory = theory_source()
-    if sidecar.exists() and json.loads(sidecar.read_bytes()).get("theory", theory) != theory:
-        report.flag(f"{sidecar.parent}: the theory has changed since; make model writes it again")
+    if sidecar.exists() and json.loads(sidecar.read_bytes()).get("theory") != theory_source():
+        report.flag(f"{sidecar.parent}: of other theory than today's; make model writes it again")
 
 
 def _contents(files: tuple[str, ...]) -> list[bytes]:
