@@ -8,6 +8,7 @@ from experiments.commands.sample import measure_again
 from experiments.config.errors import DisagreementError, Problem, TableError, attempt, counted
 from experiments.config.paths import COLUMN_FILE, drawn_texts
 from experiments.config.sweep import Sweep
+from experiments.measuring.intervals import MIN_TRIALS
 from experiments.tables.layout import csv_bytes
 from experiments.tables.products import Product, build
 from experiments.tables.reporter import FLAGGED, Reporter
@@ -61,6 +62,9 @@ def check(
         report.detail(f"checked {sweep.name}: {rows} for {cells}, unaltered")
         if failed := read_sidecar(Stored(study.folder, sweep).sidecar).get("failed"):
             raise TableError("\n".join(failed))
+        if sweep.experiment.has_precision and sweep.trials < MIN_TRIALS:
+            few = f"{sweep.name}: intervals of {counted(sweep.trials, 'trial')} are not reliable"
+            report.flag(f"{few}, expected {MIN_TRIALS} at least")
         whole.append(sweep.name)
 
     def check_all() -> None:

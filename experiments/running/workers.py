@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from threadpoolctl import threadpool_limits
 
-from experiments.config.errors import counted, in_part
+from experiments.config.errors import UsageError, counted, in_part
+from experiments.config.memory import GIB, machine_memory
 from experiments.measuring.chunk import Chunk
 from experiments.measuring.processor import FIXED, arithmetic, is_supported
 
@@ -69,10 +70,21 @@ class LocalWorkers:
                 submit: Callable[..., Future[bytes]] = thread.submit
                 yield from receive(partial(submit, Chunk.packed), tasks, 1)
             return
+        self._require_memory(tasks)
         with worker_pool(self.slots) as pool:
             in_flight = _QUEUED_PER_WORKER * self.slots
             submit = partial(pool.submit, Chunk.packed)
             yield from receive(submit, tasks, in_flight, pool.require_alive)
+
+    def _require_memory(self, tasks: "Sequence[Task]") -> None:
+        """`UsageError` if the largest cell, in all workers, needs more memory than the machine has."""
+        largest = max(tasks, key=lambda task: task.chunk.cell.memory)
+        memory, limit = largest.chunk.cell.memory, machine_memory()
+        if memory * min(self.slots, len(tasks)) > limit:
+            raise UsageError(
+                f"{largest.place}: needs {memory / GIB:.3g} GiB in each of {self}, expected at most "
+                f"{limit / GIB:.3g} GiB in all; JOBS={limit // memory} fits"
+            )
 
 
 def default_jobs() -> int:

@@ -2,6 +2,7 @@
 metrics.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -95,16 +96,26 @@ class Results(dict[str, pd.DataFrame]):
         return {metric.name: metric for metric in self.experiment.metrics}
 
     def unreached(self) -> str:
-        """The number of cells that missed the precision of the sweep, in words; empty if none did."""
-        sweep = self.sweep
+        """The number of cells that missed the precision of the sweep, and why the furthest did, in
+        words; empty if none did.
+        """
+        sweep, table = self.sweep, self.measured
         if sweep.precision is None:
             return ""
-        cells = self.measured.groupby(axis_names(self.experiment.cell), sort=False)
-        errors = [
-            relative_error(self.experiment.metrics, rows.to_dict("records")) for _, rows in cells
-        ]
+        cells = [rows for _, rows in table.groupby(axis_names(self.experiment.cell), sort=False)]
+        metrics = self.experiment.metrics
+        errors = [relative_error(metrics, rows.to_dict("records")) for rows in cells]
         missed = sum(error > sweep.precision for error in errors)
-        few = f"{missed} of {counted(len(errors), 'cell')} missed the precision {sweep.precision:g}"
-        why = f"the pilot asked for too few trials, or max_trials {sweep.trials} allows too few"
-        size = f"relative errors up to {max(errors):.2g}"
-        return f"{sweep.name}: {few}, with {size}: {why}" if missed else ""
+        if not missed:
+            return ""
+        furthest, error = max(zip(cells, errors, strict=True), key=lambda pair: pair[1])
+        row = furthest.iloc[0]
+        where = ", ".join(f"{name} = {row[name]}" for name in self.axes.varied(table))
+        why = f"its pilot asked for too few trials, {row['trials']}"
+        if row["trials"] == sweep.trials:
+            why = f"max_trials {sweep.trials} allows too few"
+        if not math.isfinite(error):
+            why = "no number of trials reaches it, because a value or its error is 0"
+        few = f"{missed} of {counted(len(cells), 'cell')} missed the precision {sweep.precision:g}"
+        far = f"the relative error {f'of {where} ' if where else ''}is {error:.2g}"
+        return f"{sweep.name}: {few}; {far}: {why}"

@@ -157,11 +157,9 @@ def test_trials_follow_from_the_pilot_alone_whose_draws_are_in_no_estimate(store
     assert Results(PRECISE, {MEASURED: table}).unreached() == ""
     between = relative_errors(table).groupby(table["d_k"]).max().mean()
     rougher = dataclasses.replace(PRECISE, precision=between)
-    assert (
-        Results(rougher, {MEASURED: table})
-        .unreached()
-        .startswith("precise: 1 of 2 cells missed the precision")
-    )
+    missed = Results(rougher, {MEASURED: table}).unreached()
+    assert missed.startswith("precise: 1 of 2 cells missed the precision 0.016")
+    assert missed.endswith(f" of d_k = 64 is 0.017: its pilot asked for too few trials, {trials}")
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -169,12 +167,13 @@ def test_max_trials_and_the_fewest_trials_bound(store):
     capped = dataclasses.replace(PRECISE, trials=300)
     table = measured(store, capped)
     assert set(table["trials"]) == {300}
-    assert (
-        Results(capped, {MEASURED: table}).unreached().endswith("or max_trials 300 allows too few")
-    )
+    missed = Results(capped, {MEASURED: table}).unreached()
+    assert missed.endswith(": max_trials 300 allows too few")
     rough = dataclasses.replace(of(PRECISE, d_k=(4,)), precision=0.9, trials=MIN_TRIALS + 1)
     assert set(measured(store, rough)["trials"]) == {MIN_TRIALS}
     # Its entropy, or the square of its norms, is 0 in double precision: no number of trials gives
     # it an error.
     frozen = of(capped, d_k=(4,), query_std=(1e5,), key_std=(1e5,))
-    assert set(measured(store, frozen)["trials"]) == {300}
+    table = measured(store, frozen)
+    assert set(table["trials"]) == {300}
+    assert "no number of trials reaches it" in Results(frozen, {MEASURED: table}).unreached()
