@@ -22,7 +22,7 @@ import typer
 from typer import Argument, Option
 
 from experiments.commands import check as checks
-from experiments.commands.measure import analyse_again, measure, plan_lines
+from experiments.commands.measure import SECONDS_OF_ROW, analyse_again, measure, plan_lines
 from experiments.commands.request import Commands, Job, command, exit_on_error
 from experiments.commands.watch import at_every_save
 from experiments.config.errors import UsageError, attempt
@@ -36,6 +36,7 @@ from experiments.tables.stored import Stored
 
 SWEEPS = ("sweep", "config", "results", "verbose")
 WORKERS = ("jobs", "scheduler")
+_SECONDS_OF_PAGE = 5  # roughly
 Mask = Annotated[
     str | None,
     Option(
@@ -66,10 +67,13 @@ def all_parts(job: Job) -> None:
 
     A problem in one part does not stop the others; all problems are reported at the end.
     """
-    if not all(Stored(job.results, sweep).is_current for sweep in job.sweeps):
+    if due := [each for each in job.sweeps if not Stored(job.results, each).is_current]:
         # A figure without a drawing ends here, before anything is measured.
         from experiments.figures import rendering  # noqa: F401
 
+        rows = SECONDS_OF_ROW * sum(len(sweep.cells) for sweep in due)
+        figures = sum(len(sweep.figures) for sweep in due)
+        job.report.bar.to_come = {"tables": rows, "figures": figures, "page": _SECONDS_OF_PAGE}
     made = (_measure, _describe, _draw, _check, _check_model, _examples, _draw_model, _page)
     _do(job, *made, _name_leftovers)
 

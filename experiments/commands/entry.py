@@ -106,15 +106,9 @@ def run(
         path = Path(config)
         folder = require_folder(Path(folder) if folder else default_results(path))
     loaded = load_config(path)
-    silent = Reporter(say=lambda _: None)
-    measure(
-        loaded,
-        loaded.sweeps,
-        folder,
-        LocalWorkers(jobs or default_jobs()),
-        jobs=jobs,
-        report=silent,
-    )
+    with Reporter(say=lambda _: None) as silent:
+        workers = LocalWorkers(jobs or default_jobs())
+        measure(loaded, loaded.sweeps, folder, workers, jobs=jobs, report=silent)
     results = RunResults(loaded, folder)
     for sweep in loaded.sweeps:
         results.require(sweep.name)

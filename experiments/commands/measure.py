@@ -29,6 +29,7 @@ from sdpa.scaling import multiplies
 if TYPE_CHECKING:
     from experiments.tables.results import Results
 
+SECONDS_OF_ROW = 0.1  # of tables, roughly
 _LOOK_SECONDS = 1.0  # between looks at the rows with exact values
 _WORKER_BASE = 50 * 2**20  # interpreter, NumPy and the library
 
@@ -139,7 +140,7 @@ def measure_chunks(store: Store, work: Work, workers: Workers, report: Reporter)
         f"{less}"
     )
     with (
-        report.progress(work.seconds, "measuring") as advance,
+        report.bar.phase("measuring", work.seconds, work.seconds / workers.slots) as advance,
         closing(workers.measure(work.todo)) as measured,
     ):
         for task, packed in measured:
@@ -163,7 +164,8 @@ def _write_tables(
 
     rows = sum(len(row_cells(sweep.cells)) for sweep in due)
     seen = steps().value
-    with report.progress(rows, "all tables") as advance, helpers(jobs, len(due)) as submit:
+    bar = report.bar.phase("tables", rows, rows * SECONDS_OF_ROW)
+    with bar as advance, helpers(jobs, len(due)) as submit:
 
         def write(sweep: Sweep, made: "Future[Results]") -> None:
             nonlocal seen
@@ -171,7 +173,7 @@ def _write_tables(
                 with suppress(TimeoutError):
                     made.exception(_LOOK_SECONDS)
                 now = steps().value
-                advance(f"tables of {sweep.name}", now - seen)
+                advance(sweep.name, now - seen)
                 seen = now
             try:
                 found = made.result()

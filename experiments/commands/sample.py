@@ -93,7 +93,7 @@ def measure_again(
     total = sum(each.seconds for each in chosen)
     differences: list[str] = []
     with (
-        report.progress(total, f"{counted(len(chosen), 'cell')} to measure again") as advance,
+        report.bar.phase("check", total, total) as advance,
         helpers(jobs, len(chosen)) as submit,
     ):
 

@@ -22,6 +22,7 @@ from experiments.tables.changes import Change, update
 from experiments.tables.reporter import Reporter
 
 _LEDGER = ".made.json"
+_PHASES = {".csv": "tables", ".png": "figures"}  # of a command
 MADE_WITH = ("Jinja2", "matplotlib", "numpy", "pandas", "pillow", "scipy")
 
 
@@ -100,7 +101,9 @@ def build(
     with locked(results):
         due = [each for each in products if not each.is_current(results)]
         workers = helpers(jobs, len(due))
-        with report.progress(len(due), f"{len(due)} to make") as advance, workers as submit:
+        suffix = products[0].files[0].suffix if products else ""
+        bar = report.bar.phase(_PHASES.get(suffix, "page"), len(due), len(due))
+        with bar as advance, workers as submit:
             contents = {product.files[0]: submit(product.make) for product in due}
 
             def finish(product: Product) -> None:

@@ -5,37 +5,24 @@ figures become counts; with `-v` every sentence appears. Problems and flags alwa
 """
 
 import io
-import math
 import os
 import sys
 import textwrap
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from datetime import timedelta
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from experiments.config.errors import counted
+from experiments.tables.bar import Bar
 from experiments.tables.changes import Change
 
-_SECONDS_BETWEEN_LINES = 30  # in a log, to show that a long run is alive
 GOOD = "green"
 FLAGGED = "yellow"
 WIDTH = 100  # columns
 Say = Callable[[str], object]
-Advance = Callable[[str, float], None]
 
 
 class _Terminal(Console):
@@ -62,6 +49,7 @@ class Reporter:
         self.names_different = True  # tables, each in a line
         self._say = say
         self._console = _Terminal()
+        self.bar = Bar(self._console, self.line)
         self._counts: dict[str, Counter[str]] = {"tables": Counter(), "figures": Counter()}
         self._verdicts: list[tuple[str, str, str | None]] = []
         self._flags = 0
@@ -71,6 +59,7 @@ class Reporter:
         return self
 
     def __exit__(self, error: object, *_: object) -> None:
+        self.bar.stop()
         for noun, counts in self._counts.items():
             if counts:
                 self._print(noun, ", ".join(f"{count} {state}" for state, count in counts.items()))
@@ -121,47 +110,6 @@ class Reporter:
         """Keep for the summary what the reader can do next."""
         self._next = text
 
-    @contextmanager
-    def progress(self, total: float, of: str) -> Iterator[Advance]:
-        """A function that counts finished work: its name and its amount.
-
-        On a terminal a bar is visible during the block; in a log, a line appears now and then.
-        Both show the time that has passed, and the time that remains at the speed of the run.
-
-        Args:
-            total: the amount of all work, such as estimated seconds.
-            of: the whole, in words.
-        """
-        progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(16),
-            TaskProgressColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=self._console,
-            transient=True,
-            speed_estimate_period=math.inf,
-        )
-        bar = progress.add_task("starting", total=total)
-        last_line = time.monotonic()
-
-        def advance(what: str, amount: float) -> None:
-            nonlocal last_line
-            progress.update(bar, advance=amount, description=what)
-            (task,) = progress.tasks
-            elapsed = task.elapsed or 0.0
-            is_early = time.monotonic() - last_line < _SECONDS_BETWEEN_LINES
-            if self._console.is_terminal or is_early:
-                return
-            last_line = time.monotonic()
-            left = task.time_remaining
-            rest = f", about {_whole(left)} remaining" if left else ""
-            self.line(f"{what}: {task.percentage:.0f}% of {of}, elapsed {_whole(elapsed)}{rest}")
-
-        # Without a terminal nobody starts the bar, and it only keeps count.
-        with progress if self._console.is_terminal else nullcontext():
-            yield advance
-
     def _print(self, label: str, text: str, style: str | None = None) -> None:
         if self._say:
             self._say(f"{label}: {text}" if label else text)
@@ -169,10 +117,6 @@ class Reporter:
         if label:
             self._console.out(f"{label}:", style=style, highlight=False, end=" ")
         self._console.out(text, style=None if label else style, highlight=False)
-
-
-def _whole(seconds: float) -> timedelta:
-    return timedelta(seconds=int(seconds))
 
 
 def tell(text: str) -> None:

@@ -263,6 +263,7 @@ def test_check_names_the_values_that_disagree(suite, tmp_path):
     suite("run", text=enough)
     config = load_config(tmp_path / "small.yaml")
     tables = Stored(suite.folder, config.sweeps[0]).read()
+    suite("draw")
     agreed = printed(suite("check"))
     assert re.search(r"agreed: 1\d measured values .*\(p = .*\)\nothers: \d+ not tested", agreed)
     verdicts = tables["verdicts"]
@@ -319,7 +320,8 @@ def test_leftovers_are_named_once_and_removed_with_nothing_else(suite):
 
 @pytest.mark.parametrize("command", ["check", "plan"])
 def test_a_command_goes_on_when_the_reader_of_its_output_leaves(suite, command):
-    assert suite("run").returncode == 0
+    for made in ("run", "draw"):
+        printed(suite(made))
     words = [sys.executable, "-m", "experiments", command, "-v", "--config", suite.config]
     with subprocess.Popen(
         [*words, "--results", suite.folder], cwd=ROOT, stdout=subprocess.PIPE

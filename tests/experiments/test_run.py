@@ -3,6 +3,7 @@ cell.
 """
 
 import dataclasses
+import io
 import math
 import multiprocessing
 from concurrent.futures import Future
@@ -10,6 +11,7 @@ from contextlib import nullcontext
 
 import pandas as pd
 import pytest
+from rich.console import Console
 
 from experiments.commands.measure import measure_chunks
 from experiments.config.errors import MeasurementError, PartError
@@ -23,6 +25,7 @@ from experiments.running import workers
 from experiments.running.store import Store
 from experiments.running.work import PILOT_TRIALS, cell_chunks, find_work, merged
 from experiments.running.workers import LocalWorkers, count_step, helpers, steps
+from experiments.tables import bar
 from experiments.tables.analyse import tabulated
 from experiments.tables.reporter import Reporter
 from experiments.tables.results import Results
@@ -85,7 +88,7 @@ def test_a_killed_worker_ends_the_run_at_once_and_names_a_cell(store):
             victim.kill()
 
     report = Reporter(say=lambda _: None)
-    report.progress = lambda *_: nullcontext(kill_one)
+    report.bar.phase = lambda *_: nullcontext(kill_one)
     with pytest.raises(MeasurementError, match=r"sweep wide, cell d_k=.*: a worker process died"):
         measured(store, long, jobs=2, report=report)
     assert set(multiprocessing.active_children()) <= others
@@ -100,6 +103,20 @@ def test_a_bug_names_its_chunk_and_keeps_its_traceback(store):
     named = r"^sweep wide, cell d_k=\d+, .*, chunk 0: KeyError: 'planted'\nTraceback "
     with pytest.raises(PartError, match=named):
         list(workers.receive(lambda *_: failed, [task], 1))
+
+
+def test_one_bar_counts_all_phases_of_a_command(monkeypatch):
+    lines = []
+    monkeypatch.setattr(bar, "_SECONDS_BETWEEN_LINES", 0)
+    whole = bar.Bar(Console(file=io.StringIO()), lines.append)
+    whole.to_come = {"figures": 2, "page": 4}
+    with whole.phase("tables", 20, 2.0) as advance:
+        advance("mine", 10)
+    for name in ("figures", "page"):
+        with whole.phase(name, 1, 99.0) as advance:
+            advance("it", 1)
+    words = [line.split(" of all")[0] for line in lines]
+    assert words == ["tables: mine; 12%", "figures: it; 50%", "page: it; 100%"]
 
 
 def count(store, *sweeps):
