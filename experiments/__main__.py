@@ -15,6 +15,7 @@ import gc
 import os
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,7 +31,7 @@ from experiments.config.paths import SHIPPED_RESULTS, STORE
 from experiments.running.files import locked, require_folder, write_atomically
 from experiments.running.store import Store
 from experiments.running.work import find_work
-from experiments.tables.leftovers import in_words, leftovers, remove
+from experiments.tables.leftovers import leftovers, remove
 from experiments.tables.reporter import FLAGGED
 from experiments.tables.stored import Stored
 
@@ -136,14 +137,10 @@ def plan(job: Job) -> None:
 @command(app, "config", "results", name="clear-leftovers")
 def clear_leftovers(job: Job) -> None:
     """Remove the files of sweeps and figures that the config no longer has, and nothing else."""
-    if found := leftovers(job.config, job.results):
-        with locked(job.results):
-            for paths in found.values():
-                remove(paths)
-                for path in paths:
-                    job.report.line(f"removed {path}")
-    else:
-        job.report.line(f"{job.results} has no leftovers of {job.asked.config}")
+    with locked(job.results):
+        for path in chain(*leftovers(job.config, job.results).values()):
+            remove(path)
+            job.report.line(f"removed {path}")
 
 
 def _do(job: Job, *parts: Callable[[Job], None]) -> None:
@@ -189,7 +186,8 @@ def _check_model(job: Job) -> None:
 
 
 def _name_leftovers(job: Job) -> None:
-    if text := in_words(leftovers(job.config, job.results)):
+    if found := leftovers(job.config, job.results):
+        text = f"{', '.join(found)}, not in the config; make clear-leftovers removes their files"
         job.report.verdict("left over", text, FLAGGED)
 
 

@@ -75,8 +75,9 @@ class Bar:
         self._progress.update(self._task, completed=self._done)
 
     def stop(self) -> None:
-        """Remove the bar."""
-        self._progress.stop()
+        """Remove the bar, if there is one."""
+        if self._progress.live.is_started:
+            self._progress.stop()
 
     def _log(self, words: str) -> None:
         if time.monotonic() - self._last_line < _SECONDS_BETWEEN_LINES:

@@ -1,10 +1,9 @@
 """Files of sweeps and figures that a config no longer has."""
 
-from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from experiments.config.errors import TableError, counted
+from experiments.config.errors import TableError
 from experiments.config.loader import Config
 from experiments.config.paths import DRAWN, FIGURE_FOLDER, ON_REQUEST
 from experiments.kinds.figures import FIGURES
@@ -23,47 +22,23 @@ def leftovers(config: Config, folder: Path) -> dict[str, list[Path]]:
     for sidecar in sorted(folder.glob("*.json")):
         name = sidecar.stem
         with suppress(TableError):
-            made = read_sidecar(sidecar)
-            if name not in kept and made.get("sweep") == name:
-                tables = [*_vouched(folder, name, made["sha256"])]
-                drawn = [path for paths in _drawn(folder, name).values() for path in paths]
-                found[name] = [
-                    *tables,
-                    *drawn,
-                    sidecar,
-                ]  # last, in case that removing them ends early
-    for name, figures in kept.items():
-        drawings = _drawn(folder, name).items()
-        found |= {f"{name}/{figure}": paths for figure, paths in drawings if figure not in figures}
+            sums = read_sidecar(sidecar)["sha256"]
+            if name not in kept:
+                tables = {folder / csv_name(name, kind): sums[kind] for kind in sums}
+                whole = [path for path in tables if checksum(path) == tables[path]]
+                found[name] = [*whole, sidecar]
+    for path in sorted(folder.glob(f"{FIGURE_FOLDER}/*/*")):
+        name, figure = path.parent.name, path.stem
+        if figure in FIGURES and path.suffix in (*DRAWN, *ON_REQUEST):
+            if name in found:
+                found[name].insert(0, path)  # the JSON goes last, in case that removal ends early
+            elif figure not in kept.get(name, FIGURES):
+                found.setdefault(f"{name}/{figure}", []).append(path)
     return found
 
 
-def _vouched(folder: Path, name: str, sums: Mapping[str, str]) -> Iterator[Path]:
-    for kind, sha256 in sums.items():
-        path = folder / csv_name(name, kind)
-        if checksum(path) == sha256:
-            yield path
-
-
-def _drawn(folder: Path, name: str) -> dict[str, list[Path]]:
-    """The files of each figure in the folder of a sweep."""
-    found: dict[str, list[Path]] = {}
-    for path in sorted((folder / FIGURE_FOLDER / name).glob("*")):
-        if path.stem in FIGURES and path.suffix in (*DRAWN, *ON_REQUEST):
-            found.setdefault(path.stem, []).append(path)
-    return found
-
-
-def in_words(found: Mapping[str, Sequence[Path]]) -> str:
-    """Their names, and the command that removes them; empty without any."""
-    files = counted(sum(map(len, found.values())), "file")
-    how = f"make clear-leftovers removes the {files} of what the config no longer has"
-    return f"{', '.join(found)}; {how}" if found else ""
-
-
-def remove(paths: Sequence[Path]) -> None:
-    """Remove files, and their folders if nothing else is in them."""
-    for path in paths:
-        path.unlink()
-        with suppress(OSError):  # the folder has other files
-            path.parent.rmdir()
+def remove(path: Path) -> None:
+    """Remove a file, and its folder if nothing else is in it."""
+    path.unlink()
+    with suppress(OSError):
+        path.parent.rmdir()

@@ -53,7 +53,7 @@ def test_named_sweeps_are_measured_alone_and_come_first_on_the_page(suite, monke
     monkeypatch.setattr(sys, "argv", ["experiments", "all"])
     with pytest.raises(SystemExit) as ended:
         main()
-    assert ended.value.code == 0
+    assert not ended.value.code
     said = capsys.readouterr().out
     assert said.startswith("measuring 2 chunks of 2 sweeps for ")
     assert "; one alone: SWEEP=other\n" in said
@@ -308,7 +308,7 @@ def test_leftovers_are_named_once_and_removed_with_nothing_else(suite):
     for path in (folder / "notes.json", figures / "mine" / "notes.txt", folder / TABLES[3]):
         path.write_text("{}")
     for command in ("plan", "check"):
-        assert printed(suite(command)).count("mine, own/metrics; make clear-leftovers") == 1
+        assert printed(suite(command)).count("left over: mine, own/metrics, not in") == 1
     gone = {folder / name for name in (*TABLES[:3], "mine.json")}
     gone |= {figures / of / f"metrics{suffix}" for of in ("mine", "own") for suffix in DRAWN}
     before = {path for path in folder.rglob("*") if path.is_file()}
