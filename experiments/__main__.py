@@ -81,8 +81,7 @@ def all_parts(job: Job) -> None:
 
 @command(app, *SWEEPS, *WORKERS, "format", start=at_every_save)
 def watch(job: Job) -> None:
-    """At every save of the config, measure sweeps, draw their figures, and say what changed most."""
-    job.report.names_different = job.asked.verbose
+    """At every save of the config, measure sweeps, draw their figures, and name tables that changed."""
     _do(job, _measure, _describe, _draw)
 
 

@@ -197,12 +197,10 @@ def job_of(asked: Request, report: Reporter) -> Job:
 Body = Callable[[Job], None]  # of a command
 
 
-def run_command(asked: Request, body: Body) -> Job:
-    """Run a command; its job."""
+def run_command(asked: Request, body: Body) -> None:
+    """Run a command."""
     with exit_on_error(folder=lambda: asked.folder), Reporter(verbose=asked.verbose) as report:
-        job = job_of(asked, report)
-        body(job)
-    return job
+        body(job_of(asked, report))
 
 
 def command(

@@ -4,17 +4,9 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import Progress
 
 _SECONDS_BETWEEN_LINES = 30  # in a log, to show that a long run is alive
 Advance = Callable[[str, float], None]
@@ -25,7 +17,7 @@ class Bar:
     them.
 
     On a terminal it is visible from its first phase to `stop`, and in a log a line appears now and
-    then. Both show the time that has passed, and the time that remains at the speed of the run.
+    then. Both show the time that remains at the speed of the run.
 
     Args:
         console: shows the bar.
@@ -37,16 +29,7 @@ class Bar:
         self._console, self._say = console, say
         self._done = 0.0  # seconds of phases that ended
         self._last_line = time.monotonic()
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(16),
-            TaskProgressColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-            speed_estimate_period=math.inf,
-        )
+        self._progress = Progress(console=console, transient=True, speed_estimate_period=math.inf)
         self._task = self._progress.add_task("starting", start=False)
 
     @contextmanager
@@ -85,10 +68,5 @@ class Bar:
         self._last_line = time.monotonic()
         (task,) = self._progress.tasks
         left = task.time_remaining
-        rest = f", about {_whole(left)} remaining" if left else ""
-        elapsed = _whole(task.elapsed or 0.0)
-        self._say(f"{words}; {task.percentage:.0f}% of all, elapsed {elapsed}{rest}")
-
-
-def _whole(seconds: float) -> timedelta:
-    return timedelta(seconds=int(seconds))
+        rest = f", about {math.ceil(left / 60)} min remaining" if left else ""
+        self._say(f"{words}; {task.percentage:.0f}% of all{rest}")

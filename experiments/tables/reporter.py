@@ -46,7 +46,6 @@ class Reporter:
 
     def __init__(self, *, verbose: bool = False, say: Say | None = None) -> None:
         self.verbose = verbose
-        self.names_different = True  # tables, each in a line
         self._say = say
         self._console = _Terminal()
         self.bar = Bar(self._console, self.line)
@@ -93,7 +92,7 @@ class Reporter:
             self.detail(f"{'drew' if change else 'kept'} {path}")
             return
         self._counts["tables"][change.kind if change else "up to date"] += 1
-        if change and change.kind in ("different", "removed") and self.names_different:
+        if change and change.kind in ("different", "removed"):
             self.line(change.of(path))
         else:
             self.made_quietly(path, change)
