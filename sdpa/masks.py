@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -53,8 +54,9 @@ class Reach(NamedTuple):
         return np.asarray(last - np.maximum(own - self.behind, 0) + 1, np.intp)
 
 
-def reach_of(name: str) -> Reach:
-    """The keys that a query sees under a named mask; ValueError for another name.
+def reach_of(name: str, offered: Sequence[str] = NAMES) -> Reach:
+    """The keys that a query sees under a named mask; ValueError for another name, with those that
+    are offered.
 
     >>> reach_of("local-64"), reach_of("window-512")
     (Reach(behind=64, ahead=64), Reach(behind=511, ahead=0))
@@ -68,7 +70,7 @@ def reach_of(name: str) -> Reach:
         raise ValueError(
             f"mask: expected {begun[0]}-N with a whole number N from 1 to 999999999, got {name!r}"
         )
-    raise ValueError(f"mask: {not_among(name, NAMES)}")
+    raise ValueError(f"mask: {not_among(name, offered)}")
 
 
 def named_mask(name: str, n_queries: int, n_keys: int) -> BoolArray:

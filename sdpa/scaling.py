@@ -150,7 +150,7 @@ def _name(text: str) -> str:
     narrow, wide = (_value(formula, d_k, 64) for d_k in (64, 4096))
     if not _names(tree):
         if not 0 < narrow < math.inf:
-            raise _RefusedError
+            raise _RefusedError(expected="expected a finite divisor above 0")
         if float(f"{narrow:.{_DIGITS}g}") == narrow:
             return repr(narrow).removesuffix(".0")
         fraction = Fraction(narrow).limit_denominator(_MAX_DENOMINATOR)

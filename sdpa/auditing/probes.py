@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sdpa.auditing.facts import fit
 from sdpa.auditing.mistakes import MISTAKES, Mistake
 from sdpa.auditing.model import Array, Attention
-from sdpa.masks import broadcast_mask, reach_of
+from sdpa.masks import NAMES, broadcast_mask, reach_of
 from sdpa.scaling import Rule, resolve_divisor
 
 Function = Callable[..., Any]  # of arrays
@@ -128,7 +128,8 @@ class Audited:
         own = np.arange(n_queries)[:, None]
         if not self.mask.endswith("-first"):
             own += n_keys - n_queries
-        return reach_of(self.mask.removesuffix("-first")).sees(own, np.arange(n_keys))
+        reach = reach_of(self.mask.removesuffix("-first"), (*NAMES, "causal-first"))
+        return reach.sees(own, np.arange(n_keys))
 
     def cases(self, errors: dict[str, str]) -> list[Case]:
         """What the function makes of inputs; those that it does not take are errors."""

@@ -62,7 +62,7 @@ def run(given: argparse.Namespace) -> int:
         rows = rows_under(given.mask, n_keys, n_keys)
         found = attention_expectations(given.d_k, n_keys, divisor, law, rows)
         share = {"entropy_share": found.entropy / largest_entropy(n_keys, rows)}
-        table.append({"n_keys": n_keys} | share | vars(found))
+        table.append({"n_keys": n_keys, "divisor": divisor} | share | vars(found))
     rule = f"the same as the rule {divisor / math.sqrt(given.d_k):.5g}*d_k^1/2 for scaling"
     text = (
         f"divide the scores by {divisor:.4g} for {target} = {value:g} at d_k = {given.d_k} and "

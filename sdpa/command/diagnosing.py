@@ -166,7 +166,7 @@ def read_as(layer: Layer) -> str:
     text += f" = {q.shape}" * (layer.saved != q.shape)
     one = "batch" if k is None else "batch, or q.reshape for heads side by side"
     other = {3: one, 4: "layer,head", 5: "batch,layer,head"}.get(len(axes))
-    if other and not (layer.options.axes or layer.documents[1:]):
+    if other and not layer.options.axes and layer.documents == (slice(None),):
         text += f", assumed from their number; if not, add --axes {other}"
     if k is not None and k.shape[:-2] != q.shape[:-2]:
         text += f"; k has shape {k.shape}: heads of q share its heads in groups"
@@ -196,7 +196,7 @@ def notes(layers: Sequence[Layer], table: Sequence[Row], told: Mapping[str, str]
     padding = sum(layer.padding for layer in layers)
     rounded = sum(layer.rounded for layer in layers)
     shown = fmean(layer.shown for layer in layers)
-    least = min(layer.least for layer in layers)
+    shown_keys = min(layer.shown_keys for layer in layers)
     leaving = [row.get(OUTSIDE_DOCUMENT.name, 0.0) for row in table]
     divisor = min(row.get("divisor", 1.0) for row in table)
     reached = max(row.get("divisor", 0) * row.get("largest_absolute_score", 0) for row in table)
@@ -218,8 +218,8 @@ def notes(layers: Sequence[Layer], table: Sequence[Row], told: Mapping[str, str]
         f"Packed documents: {'unless the model keeps them apart, ' * (layers[0].k is not None)}"
         f"{fmean(leaving):.2%} of the weight leaves its document, and {max(leaving):.2%} in the head "
         "where it is most.": OUTSIDE_DOCUMENT.name in table[0],
-        f"Masks show {least:.0%} of the keys of a sequence. In a file, True or 1 is a visible key: is "
-        "yours the opposite?": least < 0.1,
+        f"Masks show {shown_keys:.0%} of the keys of a sequence. In a file, True or 1 is a visible key: "
+        "is yours the opposite?": shown_keys < 0.1,
     }
     return [sentence for sentence, holds in sentences.items() if holds]
 

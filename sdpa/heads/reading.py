@@ -69,7 +69,8 @@ class Layer(Heads):
         number: in the names of the arrays; None if the names have none.
         saved: shape of q, scores or weights in the file.
         shown: share of the pairs of a query and a key of its document that are not hidden.
-        least: share of keys that masks show to any query, in the sequence where it is least.
+        shown_keys: share of keys that masks show to any query, in the sequence where it is most; 0
+            if they show none in a sequence, as the opposite of a mask of tokens in the longest.
         padding: number of rows that look like padding, and count.
         rounded: number of weights of 0 that count as the smallest number of their type.
     """
@@ -78,7 +79,7 @@ class Layer(Heads):
     number: int | None
     saved: tuple[int, ...]
     shown: float
-    least: float
+    shown_keys: float
     padding: int
     rounded: int
 
@@ -170,6 +171,7 @@ def _layer(number: int | None, arrays: Arrays, options: Options) -> Layer:
     if options.kind == "weights":
         scores, rounded = scores_of(heads.q, visible, within)
         heads = replace(heads, q=scores)
+    of_keys = visible.any(axis=-2).mean(axis=-1)
     seen = visible & within
     if heads.k is None:
         seen = seen & ~hidden_scores(heads.q)
@@ -180,7 +182,7 @@ def _layer(number: int | None, arrays: Arrays, options: Options) -> Layer:
         number=number,
         saved=arrays[options.kind].shape,
         shown=seen.mean() / within.mean(),
-        least=visible.any(axis=-2).mean(axis=-1).min(),
+        shown_keys=of_keys.max() * of_keys.all(),
         padding=(padding & (seen.sum(axis=-1) > 1)).sum(),
         rounded=rounded,
     )

@@ -45,8 +45,11 @@ def _check(weights: Array, visible: BoolArray) -> None:
 
 
 def equal_rows(weights: Array) -> BoolArray:
-    """True for the rows whose weights are equal to the last bit, or NaN, as in padding."""
-    equal: BoolArray = ((weights == weights[..., :1]) | np.isnan(weights)).all(axis=-1)
+    """True for the rows whose numbers are equal to the last bit, or NaN, as in padding; a single
+    number is 0 there.
+    """
+    first = weights[..., :1] if weights.shape[-1] > 1 else 0
+    equal: BoolArray = ((weights == first) | np.isnan(weights)).all(axis=-1)
     return equal
 
 

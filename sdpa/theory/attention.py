@@ -151,7 +151,9 @@ def _expectations(
     return AttentionExpectations(
         max_weight=row.max_weight,
         entropy=row.entropy,
-        jacobian_trace=row.jacobian_trace,
+        jacobian_trace=min(
+            row.jacobian_trace, 1 - 1 / n_keys
+        ),  # interpolated, it may come out above
         jacobian_norm=sqrt(row.jacobian_square),
         query_gradient_norm=sqrt(row.query_gradient_square),
         saturated_rows=row.saturated_rows,

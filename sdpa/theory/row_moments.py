@@ -26,6 +26,7 @@ _HALVINGS = 7
 _ACCURACY = 1e-9
 _SHORTEST = 1e-14  # short queries have almost all unsaturated rows of a strong correlation
 _MAX_GAIN = 1e5
+_MAX_UNIT = 1e9  # the entropy of sharper rows loses its digits
 
 _FUNCTIONS: dict[str, Callable[[Row], float]] = ROW_MEANS | {
     "across": lambda row: row.metric_mean("JJ.c"),
@@ -54,6 +55,9 @@ def row_means(rows: RowLaw) -> RowMetrics:
     """Means over rows of n_keys keys of any law that theory knows; UnknownError for others."""
     if rows.law.normalize != "none":
         return _normalized_means(rows)
+    if rows.unit > _MAX_UNIT:
+        reason = f"exceeds {_MAX_UNIT:g}, got {rows.unit:g}"
+        raise UnknownError(f"softmax rows are unknown if query_std key_std / divisor {reason}")
     return _correlated_means(rows) if rows.law.correlation else _independent_means(rows)
 
 

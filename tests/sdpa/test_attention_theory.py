@@ -195,6 +195,10 @@ def test_expectations_of_rare_rows_are_good_or_unknown():
     assert unknown.max_weight == pytest.approx(1)
 
 
+def test_the_trace_of_many_keys_is_below_1():
+    assert 1 - 1e-8 < attention_expectations(8, 1e9, 8.0).jacobian_trace < 1
+
+
 def test_expectations_under_a_mask_are_means_over_the_lengths():
     """Long rows are interpolated between lengths."""
     masked = squares_of(attention_expectations(64, 263, 6.0, shortest=200))
@@ -211,6 +215,7 @@ UNEQUAL = PairLaw(spectrum=1.0, correlation=0.5)
     [
         ((64, 64.5, 8.0), r"n_keys: expected a whole number of at least 2, got 64\.5"),
         ((4, 4, 1.0, PairLaw(), 5), "expected whole numbers with shortest from 1 to n_keys"),
+        ((1, 2, 1e-300), r"unknown if .* exceeds 1e\+09, got 1e\+300"),
         ((4, 4, 1.0, UNEQUAL), "unknown for entries of unequal variance"),
         ((4, 4, 1.0, PairLaw(normalize="l2", key_mean=1.0)), "gaussian entries of mean 0"),
     ],

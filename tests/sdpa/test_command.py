@@ -73,6 +73,10 @@ def test_it_prints_and_writes_what_the_library_finds():
             r"^q.csv: expected .* \.safetensors, got 'q.csv'; to convert .*np\.loadtxt",
         ),
         ("diagnose q.npy k.npy --scaling d^1/2", "^--scaling: expected 'unscaled' or"),
+        (
+            "diagnose q.npy k.npy --scaling 0",
+            "^--scaling: expected a finite divisor above 0, got '0'",
+        ),
         ("diagnose --scores inf.npy", r"^inf.npy: scores .*, the first inf in"),
         (
             "diagnose nan.npy k.npy",
@@ -185,12 +189,13 @@ def test_a_design_knows_the_rows_of_masks():
     """Under local-2, queries see 3, 4, 4 and 3 of 4 keys."""
     words = ["--d-k", "8", "--n-keys", "4", "--row-variance", "0.5", "--mask", "local-2"]
     ran = sdpa("design", *words, "--csv", "t.csv")
-    divisor = float(re.search(r"scores by ([0-9.]+)", ran.stdout)[1])
     (row,) = pd.read_csv("t.csv").query("n_keys == 4").to_dict("records")
+    divisor = row["divisor"]
+    assert f"divide the scores by {divisor:.4g} " in ran.stdout
     three, four = (attention_expectations(8, n, divisor) for n in (3, 4))
-    assert (three.row_variance + four.row_variance) / 2 == pytest.approx(0.5, rel=1e-3)
+    assert (three.row_variance + four.row_variance) / 2 == pytest.approx(0.5, rel=1e-6)
     share = (three.entropy + four.entropy) / math.log(12)
-    assert row["entropy_share"] == pytest.approx(share, rel=1e-3)  # the divisor has 4 digits
+    assert row["entropy_share"] == pytest.approx(share)
     assert "rule" not in printed(sdpa("design", *words, "--normalize", "l2"))
 
 
@@ -208,20 +213,26 @@ def test_products_beyond_half_precision_are_named(entry):
 
 
 def test_padding_is_named_and_left_out_on_request():
-    """Rows of zeros, and those that a mask of tokens hides."""
-    q, k = normals(2, 2, 3, 12, 4)
-    q[0, :, :4] = k[0, :, :4] = 0
-    am = np.arange(12) >= [[4], [0]]
+    """Rows of zeros, of width 1, and those that a mask of tokens hides, but for one token."""
+    q, k = normals(2, 2, 3, 12, 1)
+    q[0, :, :11] = k[0, :, :11] = 0
+    am = np.arange(12) >= [[11], [0]]
     save(q=q, k=k, am=am, inverted=~am)
     tables = []
     for mask in ("causal", "causal,padding", "causal,am.npy"):
         ran = sdpa("diagnose", "q.npy", "k.npy", "--mask", mask, "--csv", "t.csv")
-        assert ("as padding has: 9." in ran.stdout) == (mask == "causal")
+        assert ("as padding has: 30." in ran.stdout) == (mask == "causal")
+        assert "the opposite" not in ran.stdout
         tables.append(pd.read_csv("t.csv"))
-    assert [table["rows"][0] for table in tables] == [22, 18, 18]
+    assert [table["rows"][0] for table in tables] == [22, 11, 11]
     assert_allclose(tables[1]["entropy"], tables[2]["entropy"])
     ran = sdpa("diagnose", "q.npy", "k.npy", "--mask", "inverted.npy")
     assert re.search("sequences 1,(.|\n)*Masks show 0% of the keys of a sequence", ran.stdout)
+
+
+def test_the_axes_of_one_packed_document_are_known():
+    np.savez("a.npz", q=Q, k=K, cu_seqlens=[0, 3])
+    assert "assumed" not in printed(sdpa("diagnose", "a.npz"))
 
 
 def test_two_runs_are_compared_by_layers_and_documents():
