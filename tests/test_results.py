@@ -10,7 +10,10 @@ import pytest
 
 from experiments.config.loader import load_config
 from experiments.config.paths import BENCHMARKS, drawn_texts
+from experiments.figures.draw import figure_products
+from experiments.figures.words import short
 from experiments.measuring.columns import axis_names
+from experiments.measuring.processor import is_supported
 from experiments.publication.pages.answers import answers
 from experiments.publication.pages.pictures import drawn_pictures, pictures
 from experiments.publication.pages.provenance import provenance
@@ -134,9 +137,28 @@ def test_the_shipped_page_is_that_of_the_shipped_results():
         *(value for sweep in made.sweeps for value in sweep.values()),
     ):
         assert as_shown(value) in plain
+    assert made.check.verdict() not in {sweep["check"] for sweep in made.sweeps}
     for statement in read_statements(RESULTS)["statement"]:
         assert as_shown(statement) in plain or statement in plain
     assert "incomplete results" not in plain
+
+
+def test_few_rows_have_both_ends_of_every_axis():
+    for results in TABLES.values():
+        axes, rows = few_rows(results, [])
+        for axis, shown in zip(axes, zip(*rows, strict=True), strict=True):
+            ends = results.measured[axis].unique()[[0, -1]]
+            assert {short(end) for end in ends} <= {value.text for value in shown}
+
+
+@shipped_only
+@pytest.mark.skipif(
+    not is_supported(), reason="pictures are the same to the byte beside AVX2 alone"
+)
+@pytest.mark.parametrize("sweep", CONFIG.sweeps, ids=lambda sweep: sweep.name)
+def test_the_shipped_tables_give_the_shipped_pictures(sweep):
+    for product in figure_products(RESULTS, [TABLES[sweep.name]]):
+        assert product.make() == [file.read_bytes() for file in product.files]
 
 
 @pytest.mark.parametrize(

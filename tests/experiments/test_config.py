@@ -89,6 +89,7 @@ PLANTED = [
     ("[4, 8]", "1/0", "5:10: .*d_k: got 1/0, expected a whole number such as"),
     ("[4, 8]", "2^2..500*2", "5:10: .*range that ends at one of its values, such as 256$"),
     ("[4, 8]", "512..4+2", r"5:10: .*or 16\.\.64\+16, which grows from its start to its end$"),
+    ("[4, 8]", "1..100001+1", "5:10: .*range of at most 100000 values$"),
     ("[4, 8]", "range(4, 8)", r"5:10: .*, expected a whole number .* 2\^6, or a range [^;]*$"),
     ("[4, 8]", "4, 8", r"5:10: .*got 4, 8, .*; a list stands in \[ \]$"),
     (

@@ -404,6 +404,11 @@ def test_a_rule_keeps_its_colour_beside_others():
     assert len({after[rule] for rule in rules}) == len(rules)
 
 
+def test_ordered_values_have_ordered_colours():
+    colours = [colours_of(pd.Series(some, name="layers")) for some in ([4, 16, 1], [1, 4, 16])]
+    assert colours[0] == colours[1]
+
+
 def test_assumptions_are_ratios_to_the_first_row(drawn):
     what, drawing = drawn("assumptions")
     cells = [text.get_text() for text in drawing.axes[0].get_yticklabels()]

@@ -104,7 +104,7 @@ def test_changed_arguments_and_rows_that_are_no_number_are_told():
 def test_factors_of_gradients_are_told():
     for d_k in (24, 256):  # beside which the change along one step may be near 0
         assert audit(attention, d_k=d_k, dtype="float16", backward=backward).findings == []
-    for factor in (8, 0):
+    for factor in (8, 1.05, 0):
         found = audit(attention, backward=partial(backward, factor=factor)).findings
         assert found == [f"dq: {factor} times the right one"]
     for factor in (math.nan, np.eye(16, 64)):

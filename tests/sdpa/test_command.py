@@ -210,6 +210,7 @@ def test_products_beyond_half_precision_are_named(entry):
     assert "add --scaling unscaled" in said
     (row,) = json.loads(sdpa("diagnose", *files, "--json").stdout)
     assert row["largest_absolute_score"] == pytest.approx(4 * entry**2, rel=1e-6)
+    assert "reaches" not in sdpa("diagnose", *save(q=q, k=k)).stdout  # in double precision
 
 
 def test_padding_is_named_and_left_out_on_request():

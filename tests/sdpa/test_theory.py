@@ -10,10 +10,11 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.integrate import quad, simpson
-from scipy.special import log_ndtr, ndtr, ndtri
+from scipy.special import gammainc, log_ndtr, ndtr, ndtri
 
 from sdpa.theory import GaussianRow, largest_score_survival, score_survival
 from sdpa.theory.gaussian_rows import gaussian_rows, saturated_rows
+from sdpa.theory.largest_weight import sum_below, terms_for
 from sdpa.theory.query_lengths import largest_deviation_survival
 
 
@@ -49,6 +50,15 @@ def test_the_largest_of_three_weights_by_quadrature_over_differences(sigma, thre
     error = 1e-12 if sigma >= 0.4 else 1e-10  # as stated
     found = GaussianRow(sigma, 3).remainder_below(log1p(-threshold))
     assert found == pytest.approx(expected, rel=1e-9, abs=error)
+
+
+@pytest.mark.parametrize("width", [0.0313, 0.0625, 0.2])
+def test_the_inversion_of_the_transform_of_a_gamma_law_is_its_distribution(width):
+    """S of mean 1 has E e^(-p S) = (1 + p / shape)^-shape."""
+    shape, c = width**-2, 1 + width * np.linspace(-2, 2, 5)
+    p = (25 + 2j * pi * np.arange(terms_for(width))) / (2 * c[:, None])
+    found = sum_below(-shape * np.log1p(p / shape))
+    assert_allclose(found, gammainc(shape, shape * c), atol=1e-10)
 
 
 @pytest.mark.parametrize("n_keys", [2, 64, 1e6])
