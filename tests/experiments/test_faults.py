@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from experiments.measuring.processor import VARIABLES, is_supported
-from experiments.running.files import locked
 from tests.suite_process import CONFIG, ROOT, Suite, ends_within
 
 pytestmark = pytest.mark.faults
@@ -107,16 +106,6 @@ def test_a_second_run_on_the_same_folder_ends_at_once_and_a_dead_one_blocks_nobo
     first.communicate()
     suite.set_trials(100)
     assert suite.run("run", "second")[0] == 0
-
-
-def test_a_lock_removes_the_parts_of_killed_runs_but_for_folders_with_a_lock_of_their_own(tmp_path):
-    parts = [tmp_path / folder / ".x.csv.1.sdpa-part" for folder in ("figures", "mine")]
-    with locked(tmp_path / "mine"):
-        parts[0].parent.mkdir()
-    for part in parts:
-        part.touch()
-    with locked(tmp_path):
-        assert [part.exists() for part in parts] == [False, True]
 
 
 # A user's own settings: other instructions than those of the suite, and a C library without

@@ -17,6 +17,7 @@ from experiments.kinds.rows import cell as rows
 from experiments.measuring.chunk import Chunk
 from experiments.measuring.experiment import load_experiment
 from experiments.running import fingerprint, store
+from experiments.running.files import locked
 from experiments.running.store import RecordError, Store
 from experiments.running.work import cell_chunks
 from tests.experiments.test_every_experiment import CELLS
@@ -163,3 +164,13 @@ def test_all_files_that_run_for_a_measurement_count(tiny, monkeypatch, experimen
     fingerprint.measuring_source.__wrapped__(load_experiment(experiment))
     own = fingerprint.ROOT / f"experiments/kinds/{experiment}/cell.py"
     assert ran | {own} <= {*counted}
+
+
+def test_a_lock_removes_the_parts_of_killed_runs_but_for_folders_with_a_lock_of_their_own(tmp_path):
+    parts = [tmp_path / folder / ".x.csv.1.sdpa-part" for folder in ("figures", "mine")]
+    with locked(tmp_path / "mine"):
+        parts[0].parent.mkdir()
+    for part in parts:
+        part.touch()
+    with locked(tmp_path):
+        assert [part.exists() for part in parts] == [False, True]
