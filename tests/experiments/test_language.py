@@ -34,6 +34,25 @@ def _losses(cell: Cell) -> np.ndarray:
     return np.array([found.losses.mean() for _, _, found in _states(cell)])
 
 
+@pytest.mark.parametrize(("initial", "of_queries"), [("unit", 1 / 8), ("small", 0.02)])
+def test_a_start_is_that_of_its_definition(initial, of_queries):
+    """At width 64, with two blocks: W_O and the last matrix of the MLP are divided by 2."""
+    cell = replace(SMALL, width=64, initial=initial)
+    (design,) = cell.designs()
+    assert design.rope_base == 10_000
+    start = cell.start(np.random.default_rng(0))
+    found = vars(start.blocks[1]) | vars(start)
+    of_block = {"value": 1 / 8, "output": 1 / 16, "up": 1 / 8, "down": 1 / 32}
+    expected = of_block | {
+        "query": of_queries,
+        "key": of_queries,
+        "embedding": 1,
+        "unembedding": 0.02,
+    }
+    deviations = {name: found[name].std() for name in expected}
+    assert deviations == pytest.approx(expected, rel=0.03)
+
+
 @pytest.mark.parametrize(
     ("optimizer", "learning_rate", "rate"), [("adam", 0.01, QUARTER), ("momentum", 1.0, ROOT)]
 )

@@ -55,6 +55,10 @@ def test_every_value_of_a_layer_is_that_of_its_definition(name):
             assert row[f"{name}_se"] == pytest.approx(error, rel=1e-6, abs=1e-9), name
 
 
+def test_rope_has_the_base_10_000():
+    assert {one.rope_base for one in STACKS["causal, relu, RoPE"].designs()} == {10_000}
+
+
 def test_the_main_table_is_the_ends_of_the_table_of_layers():
     tables = tabulate(SMALL, measure(SMALL, 5, np.random.default_rng(1)))
     layers = tables[LAYERS]

@@ -97,7 +97,7 @@ def test_every_law_and_every_key_has_a_case():
 
 
 def test_quantiles_are_those_of_the_rows():
-    """To the width of a bin of their histogram, below 2%."""
+    """To the width of a bin of their histogram, below 2%; a median of few is exact."""
     rows = rows_of(CELL, KERNEL.measure(CELL, 60, np.random.default_rng(6)))
     behind = {
         "jacobian_norm": "jacobian_norm",
@@ -109,7 +109,8 @@ def test_quantiles_are_those_of_the_rows():
         for norm, rank in itertools.product(behind, ("p10", "median", "p90")):
             values = np.sqrt([found[behind[norm]] for found in draws])
             expected = np.quantile(values, {"p10": 0.1, "median": 0.5, "p90": 0.9}[rank])
-            assert row[f"{norm}_{rank}"] == pytest.approx(expected, rel=0.02), (norm, rank)
+            error = 1e-9 if rank == "median" else 0.02
+            assert row[f"{norm}_{rank}"] == pytest.approx(expected, rel=error), (norm, rank)
 
 
 class OfOneDraw(Cell):
