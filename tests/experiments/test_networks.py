@@ -19,6 +19,7 @@ from experiments.measuring.experiment import MEASURED
 from experiments.tables.analyse import agreement, tabulated
 from experiments.tables.results import Results
 from sdpa.initialisation import Scheme
+from sdpa.theory import attention_expectations
 from tests.plain_layers import values_of_layers
 from tests.plain_rows import RULES
 
@@ -98,6 +99,23 @@ def test_the_law_holds_for_many_heads(name):
             expected = getattr(law, value)
             slack = 0.01 if "cosine" in value else 0.05 * expected
             assert abs(row[value] - expected) <= 6 * row[f"{value}_se"] + slack, value
+
+
+def test_matrices_have_the_variance_1_over_their_rows():
+    """W_O and the last matrix of an MLP also over 2 layers: what the check cannot tell within 5%."""
+    cell = replace(WIDE, output_scale="depth", mlp="swiglu")
+    matrices = vars(cell.block(np.random.default_rng(2)))
+    found = {name: w.var() * len(w) for name, w in matrices.items() if w is not None}
+    expected = dict.fromkeys(found, 1.0) | dict.fromkeys(["output", "down"], 1 / 6)
+    assert found == pytest.approx(expected, rel=0.02)
+
+
+def test_the_law_of_one_layer_is_the_sum_of_its_exact_squares():
+    """Past it, and through values, keys and queries of independent tokens."""
+    (layer,) = law_of(replace(WIDE, layers=1), 2.0)
+    exact = attention_expectations(32, 12, 2.0)
+    ways = exact.output_std, exact.key_gradient_norm, exact.query_gradient_norm
+    assert layer.stream_gradient == pytest.approx(1 + sum(way**2 for way in ways), rel=1e-5)
 
 
 FAULTS = {
