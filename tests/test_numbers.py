@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from experiments.kinds.network.tables import beside_law
 from experiments.kinds.support import BOTH
 from experiments.measuring.columns import as_json, defaults
 from experiments.measuring.experiment import load_experiment
@@ -83,6 +84,33 @@ def lasts():
     return pairs()[f"{_MEDIAN}_low"] > pairs()[f"{_MEDIAN}_high_root"] / 10
 
 
+def networks(found):
+    """The growth of each network, with columns of the rule without the division and, with _root, with
+    it.
+    """
+    table = found.measured
+    axes = ["layers", *found.axes.varied(table)]
+    names = [f"stream_gradient_growth{end}" for end in ("_low", "_high")]
+    plain_rows, scaled = (rows(table, scaling=rule).set_index(axes)[names] for rule in BOTH)
+    return plain_rows.merge(scaled, left_index=True, right_index=True, suffixes=("", "_root"))
+
+
+def at_the_low_rate():
+    """Losses without the division less those with it, of Adam from the small start at a rate of 0.001,
+    d_k of 64 or less.
+    """
+    of_pairs = pairs().query("optimizer == 'adam' and initial == 'small' and d_k <= 64")
+    axes = ["d_k", "layers", "n_heads", "warmup", "clip"]
+    losses = [
+        [
+            loss(rule, learning_rate=0.001, **dict(zip(axes, case, strict=True)), initial="small")
+            for rule in BOTH
+        ]
+        for case in of_pairs[axes].itertuples(index=False)
+    ]
+    return -np.diff(losses)[:, 0]
+
+
 def ratio_at_one_key(d_k):
     """The median |dL/dq| of 4,000 rows of 64 keys, of which one has a gradient, without the division over
     that with it.
@@ -97,7 +125,13 @@ def ratio_at_one_key(d_k):
     return medians[0] / medians[1]
 
 
-NAMES = globals() | {"STUDY": STUDY, "theory": theory, "PairLaw": PairLaw}
+MODEL = pd.read_csv(RESULTS / "models/smollm2/by-divisor.csv")
+NAMES = globals() | {
+    "STUDY": STUDY,
+    "theory": theory,
+    "PairLaw": PairLaw,
+    "beside_law": beside_law,
+}
 
 
 def plain(page):
