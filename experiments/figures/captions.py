@@ -2,7 +2,7 @@
 
 A finding gives a figure its title and first sentence. It belongs to one sweep of the shipped configs,
 by name. Any other sweep has the plain title, and so has an edited one without the values or the effect
-that the finding speaks of; `draw` then says why. A plain caption has the sizes, inputs and trials of
+that the finding speaks of; the run then says why. A plain caption has the sizes, inputs and trials of
 the rows shown, those left out, and how to read the figure.
 """
 

@@ -109,13 +109,14 @@ class Finding:
 
     Attributes:
         sweep: the one that they are about; empty for a table of no sweep.
-        title: at most twelve words, without numbers.
-        sentence: one sentence, with a format field for each number; `{d_k.least}` and `{d_k.most}`
-            for sizes.
-        numbers: those of the sentence, from the tables of the sweep; None if these do not support
-            title and sentence.
+        title: a plain sentence of at most twelve words that the other one supports.
+        sentence: one idea in at most thirty words, with a format field for each number that an edit
+            of the sweep can change; `{d_k.least}` and `{d_k.most}` for sizes.
+        numbers: those of the sentence, from the tables of the sweep; None unless their intervals
+            show each word of direction in title and sentence.
         reads: the derived tables that `numbers` needs.
-        needs: the axes and rules that title and sentence speak of.
+        needs: the axes and rules that title and sentence speak of, and what else they take for
+            granted, such as the sizes of a named setup.
     """
 
     sweep: str = ""
