@@ -23,6 +23,7 @@ from experiments.publication.pages.diagnosis import (
     printed_diagnosis,
     printed_heads,
 )
+from experiments.publication.pages.glossary import GLOSSARY
 from experiments.publication.pages.markup import code, formulas, markdown
 from experiments.publication.pages.numbers import Source
 from experiments.publication.pages.pictures import pictures
@@ -104,6 +105,10 @@ def _diagnosis(_: Source) -> str:
     return markdown(["column", "unit", "meaning", "formula"], rows)
 
 
+def _glossary(_: Source) -> str:
+    return markdown(["term", "meaning"], GLOSSARY.items())
+
+
 def _model_columns(_: Source) -> str:
     rows = [(code(name), meaning) for name, meaning in QUANTITIES.items()]
     return markdown(["column", "meaning"], rows)
@@ -126,6 +131,7 @@ def _figures(_: Source) -> str:
 
 BLOCKS: dict[str, Callable[[Source], str]] = {
     "gallery": _gallery,
+    "glossary": _glossary,
     "examples": _examples,
     "dimension": numbers.dimension,
     "network-growth": numbers.network_growth,

@@ -41,7 +41,7 @@ const words = (() => {
 const map = (() => {
   const NAMES = { jacobian: "|J|", query_gradient: "|∂L/∂q|" };
   const svg = document.getElementById("map");
-  const [, , WIDE, HIGH] = svg.getAttribute("viewBox").split(" ").map(Number);
+  const WIDE = 330, HIGH = 232; // of the view box
   const LEFT = 46, RIGHT = 14, TOP = 22, BOTTOM = 34; // margins, for the labels of the axes
 
   function add(name, attributes, text = "", parent = svg) {
@@ -175,17 +175,17 @@ const map = (() => {
     const divided = `divided by ${ruleName(state.p)} = ${words.plain(after.divisor)}`;
     words.typeset($("answer"),
       `At d_k = ${state.d_k} with ${words.keys(state.n_keys)} keys, the largest weight averages <strong class="plain">${words.digits(before.expected.max_weight)}</strong> without the division and <strong class="scaled">${words.digits(after.expected.max_weight)}</strong> ${divided}.`);
-    words.typeset($("sizes"), sizes(state.n_keys));
+    if ($("sizes")) words.typeset($("sizes"), sizes(state.n_keys));
     words.typeset($("rule"), `Divided by ${ruleName(state.p)}`);
   }
 
   /* The d_k from which on typical gradients are larger under √d_k than unscaled, where it is known. */
   function sizes(n_keys) {
-    const places = [["jacobian", "through the softmax (|J|_F)"], ["query_gradient", "at the query (|∂L/∂q|)"]];
+    const places = [["query_gradient", "at a query (|∂L/∂q|)"], ["jacobian", "through the softmax (|J|_F)"]];
     const known = places.map(([norm, place]) => [map.crossing(data.crossings[norm], n_keys), place]).filter(([d_k]) => d_k);
     const from = known.map(([d_k, place]) => `${words.plain(Number(d_k.toPrecision(2)))} ${place}`).join(" and ");
-    return known.length ? `With ${words.keys(n_keys)} standard normal keys, √d_k makes typical gradients larger only above d_k ≈ ${from}; below, it makes them smaller.` :
-      `With ${words.keys(n_keys)} standard normal keys, these sweeps do not tell where √d_k makes typical gradients larger.`;
+    return known.length ? `In rows of ${words.keys(n_keys)} keys, √d_k makes typical gradients larger only above d_k ≈ ${from}. Below, it makes them smaller.` :
+      `These sweeps do not tell where √d_k makes typical gradients larger in rows of ${words.keys(n_keys)} keys.`;
   }
 
   /* The same row under both divisors as bars; both keep the order of the weights. */
@@ -207,7 +207,7 @@ const map = (() => {
     });
     const largest = rows.map((row) => words.digits(row.max_weight));
     const rest = shown.length < scores.length ? ` The bars are the largest ${MOST_BARS} of ${words.keys(scores.length)} weights, sorted.` : "";
-    $("readout").textContent = `In this random row of standard normal q and k, the largest weight is ${largest[0]} not divided and ${largest[1]} divided.${rest}`;
+    $("readout").textContent = `In this random row, the largest weight is ${largest[0]} not divided and ${largest[1]} divided.${rest}`;
   }
 
   function showTable(rules) {
@@ -240,7 +240,7 @@ const map = (() => {
     showAnswer(rules);
     showBars(scores, rules.map(({ row }) => row));
     showTable(rules);
-    mark(state.d_k, state.n_keys);
+    mark?.(state.d_k, state.n_keys);
     showNeeded();
   }
 
@@ -249,12 +249,12 @@ const map = (() => {
     show();
     clearTimeout(quiet);
     quiet = setTimeout(() => {
-      $("summary").textContent = `${$("law").textContent} ${slider.getAttribute("aria-valuetext")}. ${$("answer").textContent} ${$("sizes").textContent}`;
+      $("summary").textContent = [slider.getAttribute("aria-valuetext"), ...["answer", "sizes"].map((id) => $(id)?.textContent ?? "")].join(". ");
       history.replaceState(null, "", `#d_k=${state.d_k}&n_keys=${state.n_keys}&p=${words.fraction(state.p, positions)}&seed=${state.seed}`);
     }, QUIET_MILLISECONDS);
   }
 
-  const mark = map.create(data, (d_k, n_keys) => choose({ d_k, n_keys }));
+  const mark = $("map") && map.create(data, (d_k, n_keys) => choose({ d_k, n_keys }));
   slider.addEventListener("input", () => choose({ p: Number(slider.value) / positions }));
   for (const chip of document.querySelectorAll(".chips input")) {
     chip.addEventListener("change", () => choose({ [chip.name]: Number(chip.value) }));
@@ -270,5 +270,5 @@ const map = (() => {
     show();
   });
   show();
-  $("strip").classList.remove("waiting");
+  for (const waiting of document.querySelectorAll(".waiting")) waiting.classList.remove("waiting");
 })();

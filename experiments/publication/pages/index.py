@@ -2,6 +2,7 @@
 there.
 """
 
+import os
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
@@ -10,12 +11,14 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from experiments.config.errors import in_part
-from experiments.config.paths import EXAMPLE_FOLDER, MODELS
+from experiments.config.paths import EXAMPLE_FOLDER, FINDINGS, MODELS
 from experiments.publication.pages import explorer
-from experiments.publication.pages.answers import ANSWERS, answers
+from experiments.publication.pages.cards import cards
+from experiments.publication.pages.glossary import explained
 from experiments.publication.pages.markup import digits, typeset
 from experiments.publication.pages.pictures import LONGER, drawn_pictures, pictures
 from experiments.publication.pages.provenance import provenance
+from experiments.publication.pages.quiz import questions
 from experiments.publication.pages.sections import Section, section_of
 from experiments.publication.pages.statements import grouped, table_path
 from experiments.running.fingerprint import versions
@@ -72,17 +75,22 @@ def make_page(study: Study, config_path: Path, first: Collection[str] = ()) -> b
     folder = study.folder
     drawn = drawn_pictures(study.config, folder, first)
     found = dict(study)
-    known = part("answers", lambda: answers(found, drawn), {})
+    known = part("cards", lambda: [*cards(found)], [])
+    # An explorer of textbook rows beside other rows would show numbers that are not theirs.
+    has_law = explorer.follow_law(found.values()) or "Saturation" in {
+        card.subject for card in known
+    }
     sections = [
         part(name, partial(section_of, each, drawn[name]), Section(name, each.experiment.name))
         for name, each in found.items()
     ]
     page = _template().render(
-        answers=dict.fromkeys(ANSWERS) | known,
-        explorer=part("explorer", lambda: explorer.explorer(found.values()), {}),
+        cards=known,
+        questions=part("quiz", lambda: [*questions(known)], []) if known else [],
+        explorer=part("explorer", lambda: explorer.explorer(found.values()), {}) if has_law else {},
+        findings=Path(os.path.relpath(FINDINGS, folder.resolve())).as_posix(),
         folder=folder,
         law=explorer.LAW,
-        has_law=explorer.follow_law(found.values()),
         positions=explorer.POSITIONS,
         relative_error=explorer.RELATIVE_ERROR,
         everything=sections,
@@ -112,6 +120,6 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"typeset": typeset, "digits": digits}
+    environment.filters |= {"typeset": typeset, "digits": digits, "explained": explained}
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return environment.get_template("index.html.j2")

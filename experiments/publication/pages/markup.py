@@ -23,6 +23,7 @@ _TYPESET = (
         r"\bsqrt\(([^()]+)\)|((?<![\w.>])[A-Za-z]<sub>[a-z]+</sub>)\^1/2(?!\d)",
         r'√<span class="root">\1\2</span>',
     ),
+    (r"\|∂L/∂[a-z]\|", r'<span class="nowrap">\g<0></span>'),
     (
         r"(?<=[\w>)])\^(?:\(([^()]+)\)|(−?\d+(?:\.\d+)?(?:/\d+)?|[A-Za-z]\b))",
         r"<sup>\1\2</sup>",
@@ -53,7 +54,7 @@ def typeset(text: str) -> Markup:
     >>> str(typeset("55cfb400e508 is no number, 2e+06 is one"))
     '55cfb400e508 is no number, 2\xa0×\xa010<sup>6</sup> is one'
     >>> str(typeset("score_mean at n_keys = 4 grows as d_k^(-1/3), |dL/dq|"))
-    'score_mean at n<sub>keys</sub> = 4 grows as d<sub>k</sub><sup>−1/3</sup>, |∂L/∂q|'
+    'score_mean at n<sub>keys</sub> = 4 grows as d<sub>k</sub><sup>−1/3</sup>, <span class="nowrap">|∂L/∂q|</span>'
     """
     html = str(Markup.escape(text))
     for pattern, replacement in _TYPESET:

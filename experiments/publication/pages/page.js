@@ -1,6 +1,6 @@
 "use strict";
 
-/* The search in published statements, and sections that open for printing and for links. */
+/* The search in published statements, meanings of terms, the quiz, and sections that open for printing and for links. */
 (() => {
   const search = document.getElementById("search");
   const plain = (text) => text.toLowerCase().replace(/[_^]/g, ""); // "d_k^1/2" finds d with an index and a power
@@ -17,8 +17,24 @@
     }
     document.getElementById("count").textContent = `${count} entries`;
   });
+  /* A meaning stays within the window. */
+  const MARGIN = 16;
+  const place = ({ target }) => {
+    if (!target.matches?.("dfn")) return;
+    const { left } = target.getBoundingClientRect();
+    const wide = parseFloat(getComputedStyle(target, "::after").width);
+    target.style.setProperty("--left", `${Math.min(0, document.documentElement.clientWidth - MARGIN - wide - left)}px`);
+  };
+  for (const event of ["pointerover", "focusin"]) document.addEventListener(event, place);
+  addEventListener("keydown", ({ key }) => key === "Escape" && document.activeElement.blur());
+  /* The choice of an answer shows the reason. */
+  document.querySelector(".quiz")?.addEventListener("change", ({ target }) => {
+    const details = target.closest("fieldset").querySelector("details");
+    details.querySelector("[role=status]").textContent = "right" in target.dataset ? "Yes:" : "No:";
+    details.open = true;
+  });
   addEventListener("beforeprint", () => {
-    for (const details of document.querySelectorAll("#strip details, .look, .sweep details")) details.open = true;
+    for (const details of document.querySelectorAll("#numbers details, .cards details, .quiz details, .look, .sweep details")) details.open = true;
   });
   /* A link to a closed section opens it. */
   const open = () => {

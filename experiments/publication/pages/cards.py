@@ -1,0 +1,120 @@
+"""The cards of the first screen: a finding, its curves with and without the division, and a pair of
+their numbers.
+
+The finding of a figure gives headline and sentence; the tables of its sweep give all else.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from experiments.figures.captions import words_of
+from experiments.figures.shown import shown
+from experiments.figures.words import short
+from experiments.kinds.figures import FIGURES
+from experiments.kinds.support import BOTH, rows_of, widest
+from experiments.publication.pages.markup import digits
+from experiments.tables.results import Results
+from sdpa.scaling import UNSCALED
+
+# Blocks and steps of the setup of this name in docs/findings.md.
+_QUICK_DECODER = (2, 180)
+
+
+class Curves(NamedTuple):
+    """A quantity with and without the division.
+
+    Attributes:
+        values: the quantity along an axis, a column for each of `BOTH`.
+        pair: the two numbers of the card.
+        at: the sizes of the pair, in words.
+        setup: the name of the setup in docs/findings.md; empty if it is none of them.
+    """
+
+    values: pd.DataFrame
+    pair: Sequence[float]
+    at: str
+    setup: str
+
+    @property
+    def ends(self) -> list[str]:
+        """The first and the last place of the axis."""
+        return [short(self.values.index[end]) for end in (0, -1)]
+
+    def paths(self) -> list[str]:
+        """An SVG path for each of `BOTH` in a box of 100 by 100, with a logarithmic upward axis."""
+        x, y = self.values.index.to_numpy(float), np.log(self.values.to_numpy(float))
+        x = np.log(x) if x.min() > 0 else x
+        right, up = _to_percent(x), 100 - _to_percent(y)
+        lines = (zip(right, heights, strict=True) for heights in up.T)
+        return ["M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in line) for line in lines]
+
+
+class Card(NamedTuple):
+    """A card: its subject, title and caption of the figure, the sweep, the quantity in words, and its
+    curves.
+    """
+
+    subject: str
+    headline: str
+    caption: str
+    sweep: str
+    quantity: str
+    curves: Curves
+
+
+def cards(sweeps: Mapping[str, Results]) -> Iterator[Card]:
+    """The cards whose finding the tables support."""
+    for subject, (name, quantity, curves_of) in _CARDS.items():
+        # None if the folder of its experiment is gone
+        figure = FIGURES.get(name)
+        if not figure or not figure.finding or figure.finding.sweep not in sweeps:
+            continue
+        results = sweeps[figure.finding.sweep]
+        words = words_of(figure, shown(figure, results))
+        if words.is_found:
+            curves = curves_of(results)
+            yield Card(subject, words.title, words.caption, results.name, quantity, curves)
+
+
+def _along_widths(metric: str, results: Results) -> Curves:
+    """A metric of textbook rows, exact where theory knows it."""
+    rows = results.measured
+    known = rows.assign(value=rows[f"{metric}_exact"].fillna(rows[metric]))
+    values = known.pivot(index="d_k", columns="scaling", values="value")[[*BOTH]]
+    last = widest(rows).iloc[0]
+    at = f"at d_k = {digits(last['d_k'])} with {digits(last['n_keys'])} keys"
+    return Curves(values, values.iloc[-1].tolist(), at, "textbook rows")
+
+
+def _along_steps(results: Results) -> Curves:
+    """Losses of decoders at the best rate of each rule, from q and k of variance 1."""
+    start = {"initial": "unit", "initial_divisor": UNSCALED}
+    losses = rows_of(results, "history", **start)
+    best = rows_of(results, "bands", **start).set_index("scaling")
+    values = losses.pivot(index="step", columns="scaling", values="test_loss")[[*BOTH]]
+    sizes = best[["layers", "steps"]].iloc[0]
+    at = f"after {digits(sizes['steps'])} steps"
+    setup = "the quick decoder" if (*sizes,) == _QUICK_DECODER else ""
+    return Curves(values, best.loc[[*BOTH], "final_loss"].tolist(), at, setup)
+
+
+def _to_percent(values: np.ndarray) -> np.ndarray:
+    """Values from 0 for the least to 100 for the largest."""
+    return 100 * (values - values.min()) / np.ptp(values)
+
+
+# By subject: the figure of the finding, the quantity, and its curves.
+_CARDS: dict[str, tuple[str, str, Callable[[Results], Curves]]] = {
+    "Variance": ("variance", "variance of the scores", partial(_along_widths, "score_variance")),
+    "Saturation": ("saturation", "mean largest weight", partial(_along_widths, "max_weight")),
+    "Gradients": (
+        "gradients",
+        "median gradient at a query",
+        partial(_along_widths, "query_gradient_norm_median"),
+    ),
+    "Training": ("losses", "loss in nats per character", _along_steps),
+}
