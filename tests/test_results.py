@@ -14,12 +14,14 @@ from experiments.figures.draw import figure_products
 from experiments.figures.words import short
 from experiments.measuring.columns import axis_names
 from experiments.measuring.processor import is_supported
-from experiments.publication.pages.answers import answers
-from experiments.publication.pages.pictures import drawn_pictures, pictures
+from experiments.publication.pages.cards import cards
+from experiments.publication.pages.pictures import pictures
 from experiments.publication.pages.provenance import provenance
+from experiments.publication.pages.quiz import questions
 from experiments.publication.pages.sections import few_rows
 from experiments.publication.pages.statements import read_statements
 from experiments.tables.analyse import agreement, columns_of
+from experiments.tables.results import Results
 from experiments.tables.stored import Stored
 from experiments.tables.study import Study
 from sdpa.theory import attention_expectations
@@ -99,25 +101,26 @@ def test_it_is_whole_and_asks_for_nothing():
 
 
 @shipped_only
-def test_the_sentences_of_the_first_screen_hold():
-    """Each sentence of index.html.j2 about the shipped config, with its numbers, on the tables and
-    in theory.
-    """
-    found = answers(TABLES, drawn_pictures(CONFIG, RESULTS, ()))
-    assert answers(TABLES, dict.fromkeys(TABLES, ())) == {}  # without a drawing
-    text = (ROOT / "experiments" / "publication" / "pages" / "index.html.j2").read_text(
-        encoding="utf-8"
-    )
-    shown = set(re.findall(r"{{ answers\.(\w+)\.(\w+) \| digits }}", text))
-    assert shown == {(verdict, name) for verdict in found for name in found[verdict]} - {
-        ("variance", "n_keys")
-    }
-    assert (found["variance"]["scaled"], found["variance"]["unscaled"]) == (1, 512)
-    for name, divisor in (("scaled", 512**0.5), ("unscaled", 1)):
-        exact = attention_expectations(512, 64, divisor).max_weight
-        assert found["saturation"][name] == pytest.approx(exact, rel=1e-6)
-    assert 0.95 < attention_expectations(4, 64, 2).max_weight / found["saturation"]["scaled"] < 1
-    assert TABLES["language"].measured["learning_rate"].nunique() == 2
+def test_a_card_tells_its_table_and_vanishes_with_its_finding():
+    shown = {card.subject: card.curves for card in cards(TABLES)}
+    assert [*shown] == ["Variance", "Saturation", "Gradients", "Training"]
+    exact = [attention_expectations(512, 64, rule).max_weight for rule in ("unscaled", "d_k^1/2")]
+    assert shown["Saturation"].pair == pytest.approx(exact, rel=1e-6)
+    whole = TABLES["dimension"]
+    level = dict.fromkeys(("max_weight", "max_weight_low", "max_weight_high"), 0.5)
+    narrow = whole.measured.query("d_k < 512").assign(n_keys=4096, **level)
+    edited = [*cards({"dimension": Results(whole.sweep, {"measured": narrow})})]
+    assert [card.subject for card in edited] == ["Variance", "Gradients"]
+    assert {card.curves.at for card in edited} == {"at d_k = 256 with 4,096 keys"}
+
+
+def test_the_quiz_has_the_numbers_of_theory_and_of_its_card():
+    asked = [*questions([*cards(TABLES)])]
+    numbers = [re.findall(r"[\d.]*\d", each.right) for each in asked]
+    assert numbers[1:4] == [["512"], ["0.93", "0.11"], ["0.9996"]]
+    best = TABLES["language"]["bands"].query("initial == 'unit'")["final_loss"]
+    assert all(f"{loss:.2f}" in asked[5].why for loss in best)
+    assert [*questions([])] == [*asked[:5], *asked[6:]]
 
 
 @shipped_only

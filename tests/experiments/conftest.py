@@ -26,7 +26,7 @@ seed: 0
 sweeps:
   scaling: {{experiment: saturation, d_k: [4, 64], n_keys: 8, n_queries: 5, scaling: [unscaled, d_k^1/3, d_k^1/2],
     trials: 60}}
-  single: {{experiment: saturation, d_k: 16, n_keys: 8, scaling: d_k^1/2, trials: 20}}
+  single: {{experiment: saturation, d_k: 16, n_keys: 8, scaling: 4, trials: 20}}
   laws: {{experiment: saturation, d_k: 4, n_keys: 8, inputs: [gaussian, uniform], {_RULES}, trials: 20}}
   rows: {{experiment: rows, d_k: [4, 64], n_keys: 8, n_queries: 3, {_RULES}, trials: 2}}
   distribution: {{experiment: distribution, d_k: [1, 16], trials: 3000}}

@@ -5,6 +5,7 @@ time.
 import html
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,10 @@ from experiments.tables.stored import Stored
 from experiments.tables.study import Study
 from sdpa.theory import GaussianRow
 from tests.page_text import as_shown, assert_whole, words
+
+
+def assert_in_order(text, *parts):
+    assert re.search(".*".join(map(re.escape, parts)), text, re.DOTALL)
 
 
 def text_of(config, folder):
@@ -42,15 +47,23 @@ def test_a_users_config_gets_its_figures_tables_and_counts(drawn):
             assert f'<figure id="{sweep.name}-{figure}">' in text
             assert f'<a class="picture" href="figures/{sweep.name}/{figure}.png">' in text
         assert f'<a href="{sweep.name}.csv">' in text
-    first, rest = text.split("<main")
-    assert words(first).index("Sweep scaling over dk: dk = 4 and 64, nkeys = 8") > 0
-    assert text.index('id="sweep.scaling"') < text.index('id="strip"')
-    assert "which is not the law of every sweep above" in words(rest)
-    assert re.search(r"The check compares \d+ measured values with those of theory \(", plain)
+    first, *others = text.partition("<main")[2].split('<section class="sweep"')[1:]
+    assert_in_order(first, 'id="sweep.scaling"', "<figure", "<details open>", "<table>")
+    assert not any("<details open>" in other for other in others)
     assert f"make all CONFIG=tiny.yaml RESULTS={folder}<" in text
     assert as_shown(config.text) in as_shown(plain)
-    for absent in ('id="statements"', "SmolLM2", "The usual story"):
+    for absent in ('id="statements"', "SmolLM2", 'id="cards"', 'id="strip"'):
         assert absent not in text
+
+
+@pytest.mark.usefixtures("quick_slider")
+@pytest.mark.parametrize("name", ["map", "single"])
+def test_an_explorer_beside_sweeps_of_its_law_shows_what_it_knows(drawn, name):
+    config, folder = drawn
+    sweeps = tuple(each for each in config.sweeps if each.name == name)
+    text = text_of(replace(config, sweeps=sweeps), folder)
+    assert_in_order(text, f'id="sweep.{name}"', 'id="exponent"', 'id="numbers"')
+    assert ('id="map"' in text) == ('class="chips" hidden' not in text) == (name == "map")
 
 
 @pytest.mark.usefixtures("quick_slider")
@@ -59,6 +72,7 @@ def test_the_code_on_the_page_reads_filters_and_plots_each_table(drawn, monkeypa
     monkeypatch.chdir(folder)
     found = re.findall(r'"Code for the table"><code>(.*?)</code>', text_of(config, folder), re.S)
     assert len(found) == len(config.sweeps)
+    assert "scaling|scaling" not in "".join(found)
     for code in map(html.unescape, found):
         names: dict[str, Any] = {}
         exec(code, names)
@@ -103,23 +117,18 @@ def test_medians_and_crossings_are_those_of_the_tables(drawn):
     data = explorer.explorer(tables.values())
     of = ["d_k", "n_keys", "divisor"]
     of_saturation = ("scaling", "single", "laws", "map")
-    rows = pd.concat(tables[name].measured for name in of_saturation)
-    rows = rows.query("inputs == 'gaussian' and d_k in @data['d_k'] and n_keys in @data['n_keys']")
-    cells = rows.groupby(of)
-    assert len(data["medians"]) == len(cells)
+    rows = pd.concat(tables[name].measured for name in of_saturation).query("inputs == 'gaussian'")
     for *cell, one, other in data["medians"]:
-        found = cells.get_group(tuple(cell))
+        found = rows.groupby(of).get_group(tuple(cell))
         known = [found[f"{name}_exact"].fillna(found[name]) for name in explorer._MEDIANS]
         assert np.isclose(np.transpose(known), (one, other), rtol=1e-3).all(axis=1).any(), cell
     crossings = tables["map"]["crossings"].query("level == 1 and statistic == 'median'")
     for norm, points in data["crossings"].items():
-        found = {n_keys: values for n_keys, *values in points}
-        known = crossings[crossings["norm"] == norm].dropna(subset="crossing_exact")
-        for row in known.itertuples():
-            shown = np.array(found.pop(row.n_keys)[:2], float)
-            expected = [row.crossing_exact, row.crossing]
-            assert shown == pytest.approx(expected, rel=1e-3, nan_ok=True)
-        assert all(n_keys == values[0] for n_keys, values in found.items())  # of `quick_slider`
+        of_norm = crossings[crossings["norm"] == norm]
+        known = of_norm.set_index("n_keys")["crossing_exact"].dropna()
+        # others are of `quick_slider`
+        expected = {n: float(n) for n, _ in points} | known.to_dict()
+        assert dict(points) == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.parametrize(("widths", "n_keys"), [([1, 5, 64], 7), ([64, 65536], 1024)])

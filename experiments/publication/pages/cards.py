@@ -48,8 +48,8 @@ class Curves(NamedTuple):
         """An SVG path for each of `BOTH` in a box of 100 by 100, with a logarithmic upward axis."""
         x, y = self.values.index.to_numpy(float), np.log(self.values.to_numpy(float))
         x = np.log(x) if x.min() > 0 else x
-        right, up = _to_percent(x), 100 - _to_percent(y)
-        lines = (zip(right, heights, strict=True) for heights in up.T)
+        right, up = (100 * (each - each.min()) / np.ptp(each) for each in (x, y))
+        lines = (zip(right, 100 - heights, strict=True) for heights in up.T)
         return ["M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in line) for line in lines]
 
 
@@ -84,7 +84,7 @@ def _along_widths(metric: str, results: Results) -> Curves:
     """A metric of textbook rows, exact where theory knows it."""
     rows = results.measured
     known = rows.assign(value=rows[f"{metric}_exact"].fillna(rows[metric]))
-    values = known.pivot(index="d_k", columns="scaling", values="value")[[*BOTH]]
+    values = known.pivot_table(index="d_k", columns="scaling", values="value")[[*BOTH]]
     last = widest(rows).iloc[0]
     at = f"at d_k = {digits(last['d_k'])} with {digits(last['n_keys'])} keys"
     return Curves(values, values.iloc[-1].tolist(), at, "textbook rows")
@@ -95,16 +95,11 @@ def _along_steps(results: Results) -> Curves:
     start = {"initial": "unit", "initial_divisor": UNSCALED}
     losses = rows_of(results, "history", **start)
     best = rows_of(results, "bands", **start).set_index("scaling")
-    values = losses.pivot(index="step", columns="scaling", values="test_loss")[[*BOTH]]
+    values = losses.pivot_table(index="step", columns="scaling", values="test_loss")[[*BOTH]]
     sizes = best[["layers", "steps"]].iloc[0]
     at = f"after {digits(sizes['steps'])} steps"
     setup = "the quick decoder" if (*sizes,) == _QUICK_DECODER else ""
     return Curves(values, best.loc[[*BOTH], "final_loss"].tolist(), at, setup)
-
-
-def _to_percent(values: np.ndarray) -> np.ndarray:
-    """Values from 0 for the least to 100 for the largest."""
-    return 100 * (values - values.min()) / np.ptp(values)
 
 
 # By subject: the figure of the finding, the quantity, and its curves.

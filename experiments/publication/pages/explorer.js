@@ -60,8 +60,8 @@ const map = (() => {
 
   /* Draw the map; a click calls `move` with the nearest sizes. The result shows the sizes of a reader. */
   function create(data, move) {
-    const lines = Object.entries(data.crossings).map(([name, points]) => [name, points.filter(([, d]) => d)]).filter(([, points]) => points.length);
-    const all = (column) => lines.flatMap(([, points]) => points.map((point) => point[column])).filter(Boolean);
+    const lines = Object.entries(data.crossings).filter(([, points]) => points.length);
+    const all = (column) => lines.flatMap(([, points]) => points.map((point) => point[column]));
     const x = axis([...data.d_k, ...all(1)], LEFT, WIDE - RIGHT);
     const y = axis([...data.n_keys, ...all(0)], HIGH - BOTTOM, TOP);
     const path = (points) => points.map(([n, d], i) => `${i ? "L" : "M"}${x(d).toFixed(1)} ${y(n).toFixed(1)}`).join("");
@@ -74,10 +74,6 @@ const map = (() => {
         add("text", { x: LEFT + 8, y: y(last[0]) + 16 }, "smaller");
       }
       add("path", { class: `line ${name}`, d: path(found) });
-      for (const [n, , d, low, high] of found.filter((point) => point[2])) {
-        if (low && high) add("path", { class: "interval", d: path([[n, low], [n, high]]) });
-        add("circle", { class: "measured", cx: x(d), cy: y(n), r: 3 });
-      }
       add("text", { class: name, x: Math.min(x(last[1]), WIDE - 24), y: y(last[0]) - 8, "text-anchor": "middle" }, NAMES[name]);
     }
     const sparse = (values, room) => values.filter((_, i) => values.length <= room || (values.length - 1 - i) % 2 === 0);
@@ -103,13 +99,12 @@ const map = (() => {
 
   /* The d_k of equal medians at a number of keys: exact, or between two neighbours of a line. */
   function crossing(points, n_keys) {
-    const known = points.filter(([, d]) => d);
-    const above = known.findIndex(([n]) => n >= n_keys);
+    const above = points.findIndex(([n]) => n >= n_keys);
     if (above < 0) return null;
-    const [n1, d1] = known[above];
+    const [n1, d1] = points[above];
     if (n1 === n_keys) return d1;
     if (!above) return null;
-    const [n0, d0] = known[above - 1];
+    const [n0, d0] = points[above - 1];
     return d0 * (d1 / d0) ** (Math.log(n_keys / n0) / Math.log(n1 / n0));
   }
 

@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from experiments.kinds.support import significant
-from experiments.measuring.cells import Cell, ScaledCell
 from experiments.measuring.columns import axis_values
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.sampling import SampledCell
@@ -32,11 +31,9 @@ CURVES = ("max_weight", "entropy", "jacobian_square", "score_gradient_square")
 RELATIVE_ERROR = 1e-5
 _MOST_WIDTHS = 9  # choices of d_k
 _MOST_LENGTHS = 6  # of n_keys, each of which takes a second and 3 kB
-_USUAL_SIZE = (64, 64)  # where no sweep has rows of keys
 _MOST_KEYS = 100_000  # of which a browser draws a row without a wait
 _DIGITS = 4  # of measured values
 _MEDIANS = ("jacobian_norm_median", "query_gradient_norm_median")
-_CROSSING = ["crossing_exact", "crossing", "crossing_low", "crossing_high"]
 # The d_k of equal medians by norm, from n_keys; each takes a second.
 EXACT_CROSSINGS = {
     "jacobian": partial(limits.median_crossing, "jacobian_norm"),
@@ -56,10 +53,11 @@ def explorer(sweeps: Collection[Results]) -> dict[str, object]:
     exact expectations (`row_means`), and `medians` and `crossings` as in the functions of these
     names.
     """
-    cells = (cell for each in sweeps for cell in each.sweep.cells if isinstance(cell, ScaledCell))
+    cells = (cell for each in sweeps for cell in _cells_of_law(each))
     # those of rows that a softmax changes
     sizes = Counter((c.d_k, c.n_keys) for c in cells if 2 <= c.n_keys <= _MOST_KEYS)
-    sizes = sizes or Counter([_USUAL_SIZE])
+    if not sizes:
+        return {}
     widths = _most_common((d_k for d_k, _ in sizes.elements()), _MOST_WIDTHS)
     lengths = _most_common((n_keys for _, n_keys in sizes.elements()), _MOST_LENGTHS)
     choices = [size for size in sizes if size[0] in widths and size[1] in lengths]
@@ -128,7 +126,7 @@ def _medians(
     ]
 
 
-def _cells_of_law(results: Results) -> list[Cell]:
+def _cells_of_law(results: Results) -> list[SampledCell]:
     """The cells whose rows follow `LAW`: softmax rows of `saturation`, as no default value of an
     axis tells what another experiment draws.
     """
@@ -152,27 +150,23 @@ def _rows_of_law(results: Results, kind: str) -> pd.DataFrame:
 
 
 def _crossings(sweeps: Iterable[Results], lengths: Sequence[int]) -> dict[str, list[Point]]:
-    """n_keys, the d_k of equal medians, the measured one and the ends of its interval, by norm;
-    first from tables with several n_keys, then from all others.
+    """n_keys and the exact d_k of equal medians, by norm, if a sweep has crossings.
 
-    If a sweep has crossings, those of other lengths are computed here: a line between distant
-    neighbours would miss them by a third.
+    Those of lengths that its table lacks are computed: a line between distant neighbours would miss
+    them by a third.
     """
     tables = [_rows_of_law(each, "crossings") for each in sweeps if "crossings" in each]
-    if not tables:
-        return {norm: [] for norm in EXACT_CROSSINGS}
-    table = pd.concat(sorted(tables, key=lambda table: len(table["n_keys"].unique()) == 1))
-    equal = table[(table["statistic"] == "median") & (table["level"] == EQUAL)]
-    sought = lengths if len(equal) else ()
-    points: dict[str, list[Point]] = {}
+    rows = pd.concat(tables) if tables else pd.DataFrame()
+    points: dict[str, list[Point]] = {norm: [] for norm in EXACT_CROSSINGS}
+    if rows.empty:
+        return points
+    equal = rows[(rows["statistic"] == "median") & (rows["level"] == EQUAL)]
     for norm, exact_crossing in EXACT_CROSSINGS.items():
-        measured = equal[equal["norm"] == norm].drop_duplicates("n_keys").set_index("n_keys")
-        known = measured[_CROSSING].dropna(subset="crossing_exact")
-        found = {n: row.tolist() for n, row in known.iterrows()}
-        for n in sought:
-            if n >= _SHORTEST_OF_CROSSINGS and n not in found:
-                found[n] = [exact_crossing(n), math.nan, math.nan, math.nan]
-        points[norm] = [[int(n), *map(_short, found[n])] for n in sorted(found)]
+        known = equal[equal["norm"] == norm].set_index("n_keys")["crossing_exact"].dropna()
+        found = dict(known.items())
+        sought = {n for n in lengths if n >= _SHORTEST_OF_CROSSINGS} - {*found}
+        found |= {n: exact_crossing(n) for n in sought}
+        points[norm] = [[int(n), _short(found[n])] for n in sorted(found)]
     return points
 
 

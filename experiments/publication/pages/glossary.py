@@ -37,7 +37,7 @@ def explained(text: str) -> Markup:
 @cache
 def _meanings() -> dict[str, str]:
     """The meaning of each name of a term, as the page shows both."""
-    meanings = {}
+    meanings: dict[str, str] = {}
     for names, meaning in GLOSSARY.items():
         plain = _MARKDOWN.sub("", meaning)
         for name in names.split(", "):

@@ -1,19 +1,18 @@
 """The questions of quiz.yaml, with numbers from theory and from the card on training."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import yaml
 
-from experiments.kinds.support import significant
+from experiments.kinds.support import BOTH, significant
 from experiments.publication.pages import explorer
 from experiments.publication.pages.cards import Card
 from sdpa import softmax
 from sdpa.theory import attention_expectations, attention_medians, score_variance
 
 _PATH = Path(__file__).parent / "quiz.yaml"
-_CASES = {"unscaled": 0.0, "third": 1 / 3, "root": 1 / 2, "two_thirds": 2 / 3}  # powers of d_k
 
 
 class Question(NamedTuple):
@@ -28,7 +27,8 @@ class Question(NamedTuple):
 def questions(cards: Collection[Card]) -> Iterator[Question]:
     """The questions; one `of` the subject of a card is left out without this card."""
     record = yaml.safe_load(_PATH.read_text(encoding="utf-8"))
-    numbers = _in_theory(**record["sizes"])
+    scores = record["scores"]
+    numbers = {**_in_theory(record["sizes"]), "scores": scores, "weight": softmax(scores).max()}
     known = {card.subject: card for card in cards}
     for entry in record["questions"]:
         subject = entry.get("of")
@@ -40,28 +40,14 @@ def questions(cards: Collection[Card]) -> Iterator[Question]:
         yield Question(text, choices, choices[entry["right"] - 1], why)
 
 
-def _in_theory(
-    wide: int, usual: int, n_keys: int, scores: list[float], times: int
-) -> dict[str, object]:
-    """The numbers of the questions on textbook rows of two widths, on one softmax, and on cost."""
-    rows = {
-        name: attention_expectations(wide, n_keys, wide**power) for name, power in _CASES.items()
-    }
-    gradients = [attention_medians(usual, n_keys, c).query_gradient_norm for c in (1, usual**0.5)]
-    largest = max(scores)
+def _in_theory(sizes: Mapping[str, int]) -> dict[str, object]:
+    """Sizes, and what theory says of textbook rows of these sizes."""
+    wide, narrow, n_keys = sizes["wide"], sizes["narrow"], sizes["n_keys"]
+    medians = (attention_medians(narrow, n_keys, rule) for rule in BOTH)
     return {
-        "wide": wide,
-        "usual": usual,
-        "n_keys": n_keys,
-        "largest": {name: row.max_weight for name, row in rows.items()},
-        "variance": {name: score_variance(wide, wide**power) for name, power in _CASES.items()},
-        "gradients": gradients,
+        **sizes,
+        "powers": [score_variance(wide, wide**p) for p in (1 / 3, 2 / 3)],
+        "weights": [attention_expectations(wide, n_keys, rule).max_weight for rule in BOTH],
+        "gradients": [each.query_gradient_norm for each in medians],
         "crossing": significant(explorer.EXACT_CROSSINGS["query_gradient"](n_keys), 2),
-        "scores": ", ".join(map(str, scores)),
-        "weight": softmax(scores).max(),
-        "share": largest / sum(scores),
-        "even": 1 / len(scores),
-        "times": times,
-        "square": times**2,
-        "cube": times**3,
     }
