@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
+from statistics import median_high, multimode
 
 import numpy as np
 import pandas as pd
@@ -49,23 +50,23 @@ _LOG_DECIMALS = 9  # fewer than in a double, so that machines agree
 def explorer(sweeps: Collection[Results]) -> dict[str, object]:
     """Everything that the explorer shows, as JSON values.
 
-    These are the choices `d_k` and `n_keys`, the pair `start` of most cells of the sweeps, `rows`,
-    exact expectations (`row_means`), and `medians` and `crossings` as in the functions of these
-    names.
+    These are the choices `d_k` and `n_keys`, the pair `start` of most cells of the sweeps, of
+    several the middle one, `rows`, exact expectations (`row_means`), and `medians` and `crossings`
+    as in the functions of these names. Empty without rows of several keys.
     """
     cells = (cell for each in sweeps for cell in _cells_of_law(each))
     # those of rows that a softmax changes
-    sizes = Counter((c.d_k, c.n_keys) for c in cells if 2 <= c.n_keys <= _MOST_KEYS)
+    sizes = [(c.d_k, c.n_keys) for c in cells if 2 <= c.n_keys <= _MOST_KEYS]
     if not sizes:
         return {}
-    widths = _most_common((d_k for d_k, _ in sizes.elements()), _MOST_WIDTHS)
-    lengths = _most_common((n_keys for _, n_keys in sizes.elements()), _MOST_LENGTHS)
-    choices = [size for size in sizes if size[0] in widths and size[1] in lengths]
+    widths = _most_common((d_k for d_k, _ in sizes), _MOST_WIDTHS)
+    lengths = _most_common((n_keys for _, n_keys in sizes), _MOST_LENGTHS)
+    shown = [size for size in sizes if size[0] in widths and size[1] in lengths]
     smallest = widths[0], lengths[0]
     return {
         "d_k": widths,
         "n_keys": lengths,
-        "start": max(choices, key=sizes.__getitem__, default=smallest),
+        "start": median_high(multimode(shown) or [smallest]),
         "rows": row_means(widths, lengths),
         "medians": _medians(sweeps, widths, lengths),
         "crossings": _crossings(sweeps, lengths),

@@ -39,7 +39,7 @@ def _meanings() -> dict[str, str]:
     """The meaning of each name of a term, as the page shows both."""
     meanings: dict[str, str] = {}
     for names, meaning in GLOSSARY.items():
-        plain = _MARKDOWN.sub("", meaning)
+        plain = _MARKDOWN.sub("", meaning).replace("d_k", "dₖ")
         for name in names.split(", "):
             capitalised = name[:1].upper() + name[1:]
             meanings |= dict.fromkeys((str(typeset(name)), str(typeset(capitalised))), plain)
