@@ -91,14 +91,18 @@ def _along_widths(metric: str, results: Results) -> Curves:
 
 
 def _along_steps(results: Results) -> Curves:
-    """Losses of decoders at the best rate of each rule, from q and k of variance 1."""
+    """Losses of decoders at the best rate of each rule, from q and k of variance 1; of several sizes,
+    the last.
+    """
     start = {"initial": "unit", "initial_divisor": UNSCALED}
-    losses = rows_of(results, "history", **start)
+    best = rows_of(results, "bands", **start)
+    start |= {name: best[name].iloc[-1] for name in results.axes.varied(best)}
     best = rows_of(results, "bands", **start).set_index("scaling")
+    losses = rows_of(results, "history", **start)
     values = losses.pivot_table(index="step", columns="scaling", values="test_loss")[[*BOTH]]
-    sizes = best[["layers", "steps"]].iloc[0]
-    at = f"after {digits(sizes['steps'])} steps"
-    setup = "the quick decoder" if (*sizes,) == _QUICK_DECODER else ""
+    d_k, layers, steps = map(int, best.iloc[0][["d_k", "layers", "steps"]])
+    at = f"at d_k = {d_k}, in {layers} blocks, after {steps:,} steps"
+    setup = "the quick decoder" if (layers, steps) == _QUICK_DECODER else ""
     return Curves(values, best.loc[[*BOTH], "final_loss"].tolist(), at, setup)
 
 
