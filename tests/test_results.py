@@ -109,7 +109,7 @@ def test_a_card_tells_its_table_and_vanishes_with_its_finding():
     whole = TABLES["dimension"]
     level = dict.fromkeys(("max_weight", "max_weight_low", "max_weight_high"), 0.5)
     narrow = whole.measured.query("d_k < 512").assign(n_keys=4096, **level)
-    edited = [*cards({"dimension": Results(whole.sweep, {"measured": narrow})})]
+    edited = [*cards({"dimension": Results(whole.sweep, {**whole, "measured": narrow})})]
     assert [card.subject for card in edited] == ["Variance", "Gradients"]
     assert {card.curves.at for card in edited} == {"at d_k = 256 with 4,096 keys"}
 
