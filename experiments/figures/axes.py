@@ -1,11 +1,15 @@
-"""The axes of a panel: scales, ticks and their numbers; and the legend of a figure."""
+"""The axes of a panel: scales, ticks and their numbers; and labels of lines, at their ends or in a
+legend.
+"""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.container import ErrorbarContainer
 from matplotlib.lines import Line2D
 from matplotlib.textpath import TextPath
 from matplotlib.ticker import (
@@ -15,13 +19,16 @@ from matplotlib.ticker import (
     StrMethodFormatter,
 )
 
+from experiments.figures.panels import spans_widely
 from experiments.figures.style import INK
-from experiments.figures.words import LETTERS_PER_INCH, is_number, latex, spoken
+from experiments.figures.words import LETTERS_PER_INCH, divided, is_number, latex, spoken
 from experiments.measuring.cells import Floats
 
 _EXPONENTS = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
-_LOG_FROM = 8  # a positive quantity with a range above this factor gets a logarithmic axis
 _FEW_DECADES = 300
+_LABEL_POINTS = 8.5
+_LABEL_HEIGHT = 1.4  # of the size of its font, with space
+_LONGEST_LABEL = 15  # letters
 _LEGEND_POINTS = 8.5
 _LEGEND_LINE = 0.027  # its height in inches per point
 _BESIDE_LABEL = 4.8 * _LEGEND_POINTS  # its marker, and the space to the next column
@@ -109,14 +116,46 @@ def plain_numbers(axis: Axis) -> None:
         axis.set_major_formatter(StrMethodFormatter("{x:g}"))
 
 
-def spans_widely(values: Floats) -> bool:
-    """True if the values are positive and span more than a factor of 8.
-
-    >>> spans_widely(np.array([1, 9])), spans_widely(np.array([0, 9])), spans_widely(np.array([1, 8]))
-    (True, False, False)
+def label_ends(axes: Sequence[Axes], *, are_rules: bool) -> bool:
+    """Label the lines of each panel with room beside their last points; False if some line of the
+    figure then had no label. A figure with a single label always has room.
     """
-    known = values[~np.isnan(values)]
-    return bool(known.size and known.min() > 0 and known.max() / known.min() > _LOG_FROM)
+    ends = [[_end_of(bars) for bars in ax.containers] for ax in axes]
+    labels = {label for found in ends for label, _ in found}
+    is_single = len(labels) == 1
+    chosen = [pair for pair in zip(axes, ends, strict=True) if is_single or _has_room(*pair)]
+    if labels - {label for _, found in chosen for label, _ in found}:
+        return False
+    for ax, found in chosen:
+        for label, line in found:
+            ax.annotate(
+                divided(label, "÷") if are_rules else label,
+                line.get_xydata()[-1],
+                (6, 0),
+                textcoords="offset points",
+                color=line.get_color(),
+                va="center",
+                fontsize=_LABEL_POINTS,
+            )
+    return True
+
+
+def _end_of(bars: ErrorbarContainer) -> tuple[str, Line2D]:
+    """The label of points with error bars, and their line."""
+    line, *_ = bars
+    return bars.get_label(), line
+
+
+def _has_room(ax: Axes, ends: Sequence[tuple[str, Line2D]]) -> bool:
+    """True if short labels at the ends of lines, all at the same x, do not touch."""
+    points = np.array([line.get_xydata()[-1] for _, line in ends])
+    is_path = all(len(line.get_xydata()) > 1 for _, line in ends)
+    is_short = max(len(label) for label, _ in ends) <= _LONGEST_LABEL
+    is_known = np.isfinite(points).all() and np.ptp(points[:, 0]) == 0
+    if not (is_path and is_short and is_known and not ax.xaxis.have_units()):
+        return False
+    heights = np.sort(ax.transData.transform(points)[:, 1]) * 72 / ax.figure.dpi
+    return bool((np.diff(heights) > _LABEL_HEIGHT * _LABEL_POINTS).all())
 
 
 def legend(ax: Axes, title: str = "", keys: dict[str, Line2D] | None = None) -> None:

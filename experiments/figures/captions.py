@@ -2,20 +2,23 @@
 
 A finding gives a figure its title and first sentence. It belongs to one sweep of the shipped configs,
 by name. Any other sweep has the plain title, and so has an edited one without the values or the effect
-that the finding speaks of; `draw` then says why. A plain caption has the sizes, inputs and trials of
-the rows shown, those left out, and how to read the figure.
+that the finding speaks of; `draw` then says why. The last line of a caption is grey: the sizes, inputs
+and trials of the rows shown, those left out, and how to read the figure.
 """
 
 import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
+from experiments.config.errors import counted
 from experiments.config.sweep import Sweep
+from experiments.figures.panels import ShownPanel, spans_widely
 from experiments.figures.shown import Shown
 from experiments.figures.words import is_joined, listed, short, spoken
-from experiments.kinds.declarations import HOLLOW, READING, Figure, Needs
+from experiments.kinds.declarations import HOLLOW, Figure, Needs
 from experiments.kinds.support import Numbers, is_few
 from experiments.measuring.columns import as_json, axis_names, defaults
 from experiments.measuring.metric import FEW_DRAWS
@@ -23,6 +26,8 @@ from experiments.tables.results import Results, SweepAxes
 
 _ROWS = "n_queries"  # of a draw; their number changes errors, and no expectation
 _FEW_AXES = 4  # that a title names
+_MOST_WORDS = 45  # of a grey line
+_THICKNESS = 0.015  # of a point, of the height of a panel
 
 
 class Words(NamedTuple):
@@ -30,7 +35,7 @@ class Words(NamedTuple):
 
     Attributes:
         title: of the finding, or the plain one.
-        caption: the plain one, after the sentence of the finding.
+        caption: the sentence of the finding, if any; and the grey line.
         is_found: True if they have the finding.
         lost: the figure, and the reason why a shipped sweep has lost the finding; else empty.
     """
@@ -53,7 +58,7 @@ def words_of(figure: Figure, what: Shown) -> Words:
     table = results.measured[[*results.axes.usual]]
     sizes = {name: values.agg(least="min", most="max") for name, values in table.items()}
     sentence = figure.finding.sentence.format(**sizes, **numbers).replace(" -", " −")
-    return Words(figure.finding.title, f"{sentence} {caption}".strip(), True, "")
+    return Words(figure.finding.title, f"{sentence}\n{caption}", True, "")
 
 
 def mismatch(sweep: Sweep, needs: Needs) -> str:
@@ -107,39 +112,68 @@ def plain_title(results: Results) -> str:
 
 
 def plain_caption(figure: Figure, what: Shown) -> str:
-    """The sizes, inputs and trials of the rows shown, what is left out, and the note of the figure,
-    with the sentences of which its drawing has what they speak of.
+    """The grey line: the sizes, inputs and trials of the rows shown, what is left out, and how to read
+    the picture. Axes beyond its length are counted.
     """
     results, rows = what.results, what.rows
-    found = [
-        f"Sweep {results.name}: {extent(rows, results.axes)}" if len(rows) else "",
-        f"Not drawn: {what.left_out}." if what.left_out else "",
+    clauses = [
         figure.note,
-        *(said for said, holds in figure.when.items() if holds(what.tables)),
-        *(_readings(what) if READING in figure.note else ()),
+        *(clause for clause, holds in figure.when.items() if holds(what.tables)),
+        *(_readings(what) if what.panels else ()),
     ]
+    reading = "; ".join(filter(None, clauses))
+    found = [
+        f"Not drawn: {what.left_out}." if what.left_out else "",
+        f"{reading[:1].upper()}{reading[1:]}." if reading else "",
+    ]
+    if len(rows):
+        room = _MOST_WORDS - _length(f"Sweep: {' '.join(found)}")
+        found.insert(0, f"Sweep {results.name}: {extent(rows, results.axes, room)}")
     return " ".join(filter(None, found))
 
 
 def _readings(what: Shown) -> Iterator[str]:
-    """Sentences on the exact values and on the hollow points of lines."""
-    unknown = pd.Series([math.nan])
+    """Clauses on the exact values, equal weights, hollow points and hidden curves of lines."""
     metrics = [(panel.declared.metric, panel) for panel in what.panels]
-    exact = pd.concat(panel.rows.get(f"{metric}_exact", unknown) for metric, panel in metrics)
+    exact = pd.concat(
+        panel.rows.get(f"{metric}_exact", panel.rows[metric] * math.nan)
+        for metric, panel in metrics
+    )
     if exact.notna().any():
         lines = (line.rows[what.x] for panel in what.panels for line in panel.lines)
-        if not any(map(is_joined, lines)):
-            yield "Strokes: exact values, where these are known."
-        elif exact.isna().any():
-            yield "Lines: exact values where these are known; elsewhere they join the points."
-        else:
-            yield "Lines: exact values."
+        drawn = "lines" if any(map(is_joined, lines)) else "strokes"
+        yield f"{drawn}: exact{' where known' * bool(exact.isna().any())}"
+    if any(panel.declared.equal for panel in what.panels):
+        yield "dotted: equal weights"
     if any(is_few(panel.rows[FEW_DRAWS], metric).any() for metric, panel in metrics):
         yield HOLLOW
+    if hidden := sum(_hidden(panel, what) for panel in what.panels):
+        yield f"{counted(hidden, 'curve')} under others"
 
 
-def extent(table: pd.DataFrame, axes: SweepAxes) -> str:
-    """The axes of rows with their values, and their trials, as a sentence."""
+def _hidden(panel: ShownPanel, what: Shown) -> int:
+    """The number of lines of a panel that lie on a later one at each of their points."""
+    metric = panel.declared.metric
+    values = what.rows[metric].to_numpy()
+    is_log = panel.declared.floor is None and spans_widely(values)
+    scale = np.log if is_log else np.asarray
+    near = _THICKNESS * np.ptp(scale(values[~np.isnan(values)]))
+    curves = [line.rows.set_index(what.x)[metric].map(scale) for line in panel.lines]
+    return sum(
+        any((curve - other).abs().max(skipna=False) <= near for other in curves[i + 1 :])
+        for i, curve in enumerate(curves)
+    )
+
+
+def _length(text: str) -> int:
+    """Words of a text."""
+    return len(text.split())
+
+
+def extent(table: pd.DataFrame, axes: SweepAxes, most: int = 1000) -> str:
+    """The axes of rows with their values, and their trials, as a sentence of at most so many words;
+    further axes as a number.
+    """
     partial = _not_crossed(table, axes)
     crossed = {name: list(table[name].unique()) for name in axes.among(table, *partial)}
     named = [
@@ -151,7 +185,12 @@ def extent(table: pd.DataFrame, axes: SweepAxes) -> str:
         named.append(f"{len(table[partial].drop_duplicates())} cases of {listed(partial)}")
     trials = table["trials"].agg(["min", "max"]).unique() if "trials" in table else []
     count = f"; {' to '.join(map(short, trials))} trials" if len(trials) else ""
-    return f"{', '.join(named)}{count}." if named else ""
+    kept = list(named)
+    further = ""
+    while kept and _length(f"{' '.join(kept)} {further} {count}") > most:
+        kept.pop()
+        further = "and more axes"
+    return f"{', '.join(filter(None, [*kept, further]))}{count}." if named else ""
 
 
 def _not_crossed(table: pd.DataFrame, axes: SweepAxes) -> list[str]:

@@ -3,7 +3,7 @@ words becomes files.
 """
 
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from textwrap import wrap
 
 import matplotlib as mpl
@@ -19,11 +19,12 @@ from experiments.config.paths import DRAWN_ROWS
 from experiments.figures import curves, maps
 from experiments.figures.lines import draw_lines
 from experiments.figures.shown import Shown
-from experiments.figures.style import DPI, STYLE, Drawing
+from experiments.figures.style import DPI, GREY, INK, STYLE, Drawing
 from experiments.figures.words import latex
 
 _TITLE_POINTS = 13
 _CAPTION_POINTS = 9.5
+_LINE_POINTS = 8
 _WIDTH_OF_LETTER = 0.55  # of the size of the font, on average
 _LINE = 1.35  # height of a line over the size of the font
 _MARGIN_INCHES = 0.09
@@ -59,14 +60,14 @@ def render(
     *,
     formats: Iterable[str] = (),
 ) -> dict[str, bytes]:
-    """The files of a picture, by suffix: `.png` with title and caption, `.txt` with both, a line
-    each, and others.
+    """The files of a picture, by suffix: `.png` with title and caption, `.txt` with both, a after
+    the other, and others.
 
     The files contain nothing that varies between equal runs, such as dates or random ids.
 
     Args:
         plot: draws the picture; called in the style of all figures.
-        title, caption: plain text with formulas.
+        title, caption: plain text with formulas; the last line of a caption is small and grey.
         formats: suffixes of further files, `.svg` or `.pdf`, with neither title nor caption in the
             picture.
     """
@@ -106,8 +107,10 @@ def _png(drawing: Drawing, title: str, caption: str) -> bytes:
     canvas.draw()
     inner = np.asarray(canvas.buffer_rgba())
     width = inner.shape[1]
-    above = _strip(title, width, drawing.dpi, _TITLE_POINTS)
-    below = _strip(caption, width, drawing.dpi, _CAPTION_POINTS)
+    *sentences, line = caption.splitlines()
+    above = _strip({title: (_TITLE_POINTS, INK)}, width, drawing.dpi)
+    words = {**dict.fromkeys(sentences, (_CAPTION_POINTS, INK)), line: (_LINE_POINTS, GREY)}
+    below = _strip(words, width, drawing.dpi)
     info = PngInfo()
     for key, value in (("Title", title), ("Description", caption)):
         # as UTF-8 always; Matplotlib chooses the encoding by the characters
@@ -123,21 +126,26 @@ def _png(drawing: Drawing, title: str, caption: str) -> bytes:
     return png.getvalue()
 
 
-def _strip(text: str, width: int, dpi: float, points: float) -> npt.NDArray[np.uint8]:
-    """A text on white, over a width in pixels, as RGBA, (height, width, 4); its height follows from
-    its lines.
+def _strip(texts: Mapping[str, tuple[float, str]], width: int, dpi: float) -> npt.NDArray[np.uint8]:
+    """Texts on white, each with its size in points and colour, over a width in pixels, as RGBA,
+    (height, width, 4); the height follows from their lines.
     """
     inches = width / dpi
-    letters = (inches - 2 * _MARGIN_INCHES) * 72 / (points * _WIDTH_OF_LETTER)
-    # No break between a name and its value.
-    lines = [
-        latex(line.replace(_JOINED, " = "))
-        for line in wrap(text.replace(" = ", _JOINED), int(letters))
-    ]
-    height = 2 * _MARGIN_INCHES + len(lines) * points * _LINE / 72
-    strip = mpl.figure.Figure(figsize=(inches, height), dpi=dpi)
-    at = {"x": _MARGIN_INCHES / inches, "y": 1 - _MARGIN_INCHES / height, "va": "top"}
-    strip.text(s="\n".join(lines), fontsize=points, linespacing=_LINE, **at)
+    room = 72 * (inches - 2 * _MARGIN_INCHES)
+    strip = mpl.figure.Figure(dpi=dpi)
+    placed = []
+    down = _MARGIN_INCHES
+    for text, (points, colour) in texts.items():
+        # No break between a name and its value.
+        broken = wrap(text.replace(" = ", _JOINED), int(room / (points * _WIDTH_OF_LETTER)))
+        lines = [latex(line.replace(_JOINED, " = ")) for line in broken]
+        look = {"fontsize": points, "linespacing": _LINE, "color": colour, "va": "top"}
+        placed.append((down, strip.text(_MARGIN_INCHES / inches, 0, "\n".join(lines), **look)))
+        down += len(lines) * points * _LINE / 72
+    height = down + _MARGIN_INCHES
+    strip.set_size_inches(inches, height)
+    for top, text in placed:
+        text.set_y(1 - top / height)
     canvas = FigureCanvasAgg(strip)
     canvas.draw()
     return np.array(canvas.buffer_rgba())[:, :width]

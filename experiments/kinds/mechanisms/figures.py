@@ -2,7 +2,6 @@
 
 from experiments.kinds.declarations import (
     GRADIENT,
-    MEDIAN_TITLE,
     READING,
     Figure,
     Finding,
@@ -46,11 +45,11 @@ FIGURES = (
         shows="Largest weight and gradient under each mechanism",
         lines=Lines(
             "",
-            (Panel("max_weight", floor=0), Panel(MEDIAN_GRADIENT, MEDIAN_TITLE)),
+            (Panel("max_weight", floor=0), Panel(MEDIAN_GRADIENT)),
             (5.0, 3.1),
             facet_by="scaling",
         ),
-        note=f"{GRADIENT} {READING}",
+        note=f"{READING}; {GRADIENT}",
         finding=Finding(
             sweep="mechanisms",
             title="Under every mechanism here, unscaled wide heads have larger top weights",

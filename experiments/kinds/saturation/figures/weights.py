@@ -1,10 +1,7 @@
 """Figures of the largest weight and the entropy of rows: how far attention saturates."""
 
 from experiments.kinds.declarations import (
-    EQUAL_WEIGHTS,
     GRADIENT,
-    JACOBIAN,
-    MEDIAN_TITLE,
     READING,
     Figure,
     Finding,
@@ -36,7 +33,6 @@ _POWERS = (
     MEDIAN_GRADIENT,
     "query_gradient_norm",
 )
-_TITLES = {MEDIAN_GRADIENT: MEDIAN_TITLE, "query_gradient_norm": "query gradient |dL/dq|, r.m.s."}
 
 
 def _causal(tables: Tables) -> Numbers:
@@ -95,10 +91,10 @@ FIGURES = (
         shows="Attention under each mask",
         lines=Lines(
             "n_keys",
-            (Panel("max_weight"), Panel("entropy"), Panel(MEDIAN_GRADIENT, MEDIAN_TITLE)),
+            (Panel("max_weight"), Panel("entropy"), Panel(MEDIAN_GRADIENT)),
             (10, 3.7),
         ),
-        note=f"{GRADIENT} {READING}",
+        note=f"{READING}; {GRADIENT}",
         finding=Finding(
             sweep="causal",
             title="Under d_k^1/2, a causal mask sharpens short rows and hardly long ones",
@@ -118,7 +114,7 @@ FIGURES = (
             (Panel("entropy", equal="high"), Panel("max_weight", equal="low")),
             (9, 4),
         ),
-        note=f"{READING} {EQUAL_WEIGHTS}",
+        note=READING,
         finding=Finding(
             sweep="length",
             title="Longer rows spread attention over more keys under every rule here",
@@ -135,12 +131,12 @@ FIGURES = (
         metrics=("max_weight", "score_variance", "entropy", "jacobian_norm"),
         lines=Lines(
             "exponent",
-            tuple(Panel(metric, _TITLES.get(metric, "")) for metric in _POWERS),
+            tuple(map(Panel, _POWERS)),
             (9, 5.4),
             by="d_k",
             columns=3,
         ),
-        note=f"{JACOBIAN} {GRADIENT} {READING}",
+        note=f"{READING}; {GRADIENT}",
         finding=Finding(
             sweep="powers",
             title="Only d_k^1/2 makes these widths nearly alike in every panel",
@@ -163,7 +159,7 @@ FIGURES = (
             ),
             (11, 3.6),
         ),
-        note=f"{READING} {EQUAL_WEIGHTS}",
+        note=READING,
         finding=Finding(
             sweep="dimension",
             title="In short rows, of these only d_k^1/2 keeps the largest weight level",
