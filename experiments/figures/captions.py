@@ -6,6 +6,7 @@ that the finding speaks of; `draw` then says why. The last line of a caption is 
 and trials of the rows shown, those left out, and how to read the figure.
 """
 
+import itertools
 import math
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -27,6 +28,7 @@ from experiments.tables.results import Results, SweepAxes
 _ROWS = "n_queries"  # of a draw; their number changes errors, and no expectation
 _FEW_AXES = 4  # that a title names
 _MOST_WORDS = 45  # of a grey line
+_MORE = "and more axes"
 _THICKNESS = 0.015  # of a point, of the height of a panel
 
 
@@ -113,7 +115,7 @@ def plain_title(results: Results) -> str:
 
 def plain_caption(figure: Figure, what: Shown) -> str:
     """The grey line: the sizes, inputs and trials of the rows shown, what is left out, and how to read
-    the picture. Axes beyond its length are counted.
+    the picture. Its length is bounded.
     """
     results, rows = what.results, what.rows
     clauses = [
@@ -154,11 +156,15 @@ def _readings(what: Shown) -> Iterator[str]:
 def _hidden(panel: ShownPanel, what: Shown) -> int:
     """The number of lines of a panel that lie on a later one at each of their points."""
     metric = panel.declared.metric
-    values = what.rows[metric].to_numpy()
+    alike = [each.rows[metric] for each in what.panels if each.declared == panel.declared]
+    values = np.concatenate(alike)
     is_log = panel.declared.floor is None and spans_widely(values)
-    scale = np.log if is_log else np.asarray
+    scale = np.log if is_log else pd.Series
     near = _THICKNESS * np.ptp(scale(values[~np.isnan(values)]))
-    curves = [line.rows.set_index(what.x)[metric].map(scale) for line in panel.lines]
+    lines = [line.rows.set_index(what.x) for line in panel.lines]
+    curves = [
+        scale(rows.get(f"{metric}_exact", rows[metric]).fillna(rows[metric])) for rows in lines
+    ]
     return sum(
         any((curve - other).abs().max(skipna=False) <= near for other in curves[i + 1 :])
         for i, curve in enumerate(curves)
@@ -172,25 +178,23 @@ def _length(text: str) -> int:
 
 def extent(table: pd.DataFrame, axes: SweepAxes, most: int = 1000) -> str:
     """The axes of rows with their values, and their trials, as a sentence of at most so many words;
-    further axes as a number.
+    those that vary come first.
     """
     partial = _not_crossed(table, axes)
     crossed = {name: list(table[name].unique()) for name in axes.among(table, *partial)}
-    named = [
-        f"{name} = {listed(values)}"
-        for name, values in crossed.items()
-        if name == "inputs" or values != [axes.usual[name]]
-    ]
-    if partial:
-        named.append(f"{len(table[partial].drop_duplicates())} cases of {listed(partial)}")
+    named = (
+        [f"{len(table[partial].drop_duplicates())} cases of {listed(partial)}"] if partial else []
+    )
+    for name in sorted(crossed, key=lambda name: len(crossed[name]) == 1):
+        if name == "inputs" or crossed[name] != [axes.usual[name]]:
+            named.append(f"{name} = {listed(crossed[name])}")
     trials = table["trials"].agg(["min", "max"]).unique() if "trials" in table else []
     count = f"; {' to '.join(map(short, trials))} trials" if len(trials) else ""
-    kept = list(named)
-    further = ""
-    while kept and _length(f"{' '.join(kept)} {further} {count}") > most:
-        kept.pop()
-        further = "and more axes"
-    return f"{', '.join(filter(None, [*kept, further]))}{count}." if named else ""
+    if _length(f"{' '.join(named)}{count}") > most:
+        room = most - _length(f"{_MORE}{count}")
+        lengths = itertools.accumulate(map(_length, named))
+        named = [*(name for name, end in zip(named, lengths, strict=True) if end <= room), _MORE]
+    return f"{', '.join(named)}{count}." if named else ""
 
 
 def _not_crossed(table: pd.DataFrame, axes: SweepAxes) -> list[str]:

@@ -30,6 +30,7 @@ _CHANGED = ("score_variance", "row_variance", "max_weight", MEDIAN_GRADIENT)
 _LEAST_RATIO = 1 / 16  # on the axis of changed assumptions
 _APART = 0.16  # between the points of the scalings of a cell
 _TITLE_LETTERS = 30
+_WORDS = 0.22  # of the width of a panel, for the number of a small ratio
 _FEW = 10  # scores; a bin with fewer has no interval, because its count is not nearly normal
 
 
@@ -55,7 +56,9 @@ def assumptions(shown: Shown) -> Drawing:
             beside = _APART * (i - (len(groups) - 1) / 2)
             heights = np.array([cells.index(cell) for cell in rows["cell"]])
             at = heights + beside
-            _plot_ratios(ax, rows, metric, at, color=colours[scaling], label=divided(scaling))
+            _plot_ratios(
+                ax, rows, metric, at, place=i, color=colours[scaling], label=divided(scaling)
+            )
         ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
         ax.set_xscale("log")
         ax.set_xlim(left=max(ax.get_xlim()[0], _LEAST_RATIO))
@@ -70,10 +73,10 @@ def assumptions(shown: Shown) -> Drawing:
 
 
 def _plot_ratios(
-    ax: Axes, rows: pd.DataFrame, metric: str, at: Floats, *, color: Colour, label: str
+    ax: Axes, rows: pd.DataFrame, metric: str, at: Floats, *, place: int, color: Colour, label: str
 ) -> None:
     """A metric over its value in the first row, at heights, hollow where it has too few draws; small
-    ratios as numbers at the edge.
+    ratios as numbers at the edge, those of each scaling at a place of their own.
     """
     exact = rows[f"{metric}_exact"]
     ax.plot(exact / exact.iloc[0], at, "|", color=color, markersize=12)
@@ -86,13 +89,13 @@ def _plot_ratios(
     ax.plot(few, at, "o", color=color, markerfacecolor="white", zorder=4)
     for y, value in zip(at[is_far], ratio[is_far], strict=True):
         ax.text(
-            0.02,
+            0.02 + _WORDS * place,
             y,
             f"← {value:.0e}",
             color=color,
             transform=ax.get_yaxis_transform(),
             va="center",
-            fontsize=8,
+            fontsize=7,
         )
 
 

@@ -34,7 +34,7 @@ _LETTER = 0.65  # its width, of the size of the font
 _SAMPLES = 40  # points of a line between neighbouring rows
 _LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
 _LABEL_HEIGHT = 0.8  # share of a contour below its label
-_FREEZING = "freezing: variance = 2 ln n_keys"
+_FREEZING = "dashed: rows freeze, variance of scores = 2 ln n_keys"
 _LIGHT_FROM = 0.55  # beyond this share, contours are white on the darker colours
 _LUMINANCE = (0.2126, 0.7152, 0.0722)  # of linear red, green and blue (WCAG 2)
 _DARK = 0.179  # white has more contrast than black on darker colours, and each at least 4.5 to 1
@@ -185,7 +185,7 @@ def _make_room(ax: Axes, shown: pd.DataFrame, lines: Floats) -> None:
             row + aside for aside in _ASIDE if not (abs(beside - row - aside) < tall / 2).any()
         ]
         if clear:
-            text.xy = column, clear[0]
+            text.xy = text.xyann = column, clear[0]
         else:
             text.remove()
 
@@ -211,9 +211,11 @@ def phase(shown: Shown) -> Drawing:
             known = cells.assign(share=exact.fillna(measured))
             shares = pivoted(known, "share").reindex_like(whole)
             _plot_contours(ax, shares)
-            _plot_freezing(ax, of_rows[cells.index[0]], plane)
         first = cells.iloc[0]
-        ax.set_title(", ".join(filter(None, [values_of(first, names), divided(first["scaling"])])))
+        title = ", ".join(filter(None, [values_of(first, names), divided(first["scaling"])]))
+        if min(plane.shape) > 1 and _plot_freezing(ax, of_rows[cells.index[0]], plane):
+            title += f"\n{_FREEZING}"
+        ax.set_title(title)
     label = "entropy / ln n_keys"
     figure.colorbar(image, ax=places, label=label, fraction=0.03, pad=0.01, aspect=30)
     return figure
@@ -237,12 +239,12 @@ def _plot_contours(ax: Axes, shares: pd.DataFrame) -> None:
     ax.clabel(lines, fmt="%g", fontsize=8.5, manual=places)
 
 
-def _plot_freezing(ax: Axes, cell: Cell, shown: pd.DataFrame) -> None:
+def _plot_freezing(ax: Axes, cell: Cell, shown: pd.DataFrame) -> bool:
     """The line query_std key_std d_k^(1/2 - p) = sqrt(2 ln n_keys), in the plane of a cell and its
-    rule, if its entries are independent and Gaussian of mean 0.
+    rule, if its entries are independent and Gaussian of mean 0; True if it crosses the map.
     """
     if not isinstance(cell, SampledCell) or cell.has_mask:
-        return
+        return False
     law = cell.law
     exponent = cell.scaling[0].exponent
     spread = law.query_std * law.key_std
@@ -254,9 +256,8 @@ def _plot_freezing(ax: Axes, cell: Cell, shown: pd.DataFrame) -> None:
         x = place(freezing, shown.columns)
         y = place(at, shown.index)
         ax.plot(x, y, "--", color=INK, linewidth=1.5)
-        if np.isfinite(x).any():
-            top = np.flatnonzero(np.isfinite(x))[-1]
-            ax.annotate(_FREEZING, (x[top], y[top]), (3, 3), textcoords="offset points", fontsize=8)
+        return bool(np.isfinite(x).any())
+    return False
 
 
 def rows(shown: Shown) -> Drawing:

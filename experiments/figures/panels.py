@@ -38,6 +38,7 @@ _CROSSING = {
 _LOG_FROM = 8  # a positive quantity with a range above this factor gets a logarithmic axis
 _MOST_RULES = 4  # beside each other
 _MOST_CASES = 9  # panels of cases
+_BESIDE = 0.8  # inches of a panel for numbers and labels beside its title
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ class _Picture:
         lines, axes = self.lines, self.results.axes
         metric = panel.title or TITLES.get(panel.metric)
         metric = metric or self.results.metrics[panel.metric].title
-        letters = int(lines.panel_width * LETTERS_PER_INCH)
+        letters = int((lines.panel_width - _BESIDE) * LETTERS_PER_INCH)
         if lines.facet_by == CASES:
             varied = axes.varied(self.rows, *self.along)
             usual = "defaults" if varied else ""

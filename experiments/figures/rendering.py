@@ -28,6 +28,7 @@ _LINE_POINTS = 8
 _WIDTH_OF_LETTER = 0.55  # of the size of the font, on average
 _LINE = 1.35  # height of a line over the size of the font
 _MARGIN_INCHES = 0.09
+_GAP = 0.04  # inches between a sentence and the grey line
 _JOINED = "\u00a0=\u00a0"
 
 # Of figures that are not lines, by name.
@@ -141,7 +142,7 @@ def _strip(texts: Mapping[str, tuple[float, str]], width: int, dpi: float) -> np
         lines = [latex(line.replace(_JOINED, " = ")) for line in broken]
         look = {"fontsize": points, "linespacing": _LINE, "color": colour, "va": "top"}
         placed.append((down, strip.text(_MARGIN_INCHES / inches, 0, "\n".join(lines), **look)))
-        down += len(lines) * points * _LINE / 72
+        down += len(lines) * points * _LINE / 72 + _GAP
     height = down + _MARGIN_INCHES
     strip.set_size_inches(inches, height)
     for top, text in placed:

@@ -73,7 +73,7 @@ def test_the_shipped_tables_support_title_and_sentence(drawing):
     title, caption, is_found, _ = words_of(figure, what)
     assert is_found
     assert len(title.split()) <= 12
-    sentence = caption.removesuffix(f" {plain_caption(figure, what)}")
+    sentence = caption.removesuffix(f"\n{plain_caption(figure, what)}")
     assert sentence != caption
     assert sentence.endswith(".")
     # Pages show what precedes the first full stop.

@@ -222,7 +222,7 @@ FIGURES = (
         note=GRADIENT,
         when={
             "points: ratio 1, with 95% intervals": _falls("crossing"),
-            "dashed: exact": _falls("crossing_exact"),
+            "strokes: exact": _falls("crossing_exact"),
         },
         finding=Finding(
             sweep="crossing",
