@@ -9,9 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.container import ErrorbarContainer
 from matplotlib.lines import Line2D
-from matplotlib.textpath import TextPath
 from matplotlib.ticker import (
     LogLocator,
     MaxNLocator,
@@ -27,11 +25,10 @@ from experiments.measuring.cells import Floats
 _EXPONENTS = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
 _FEW_DECADES = 300
 _LABEL_POINTS = 8.5
-_LABEL_HEIGHT = 1.4  # of the size of its font, with space
+_LABEL_HEIGHT = 12  # in points, with space
 _LONGEST_LABEL = 15  # letters
-_LEGEND_POINTS = 8.5
 _LEGEND_LINE = 0.027  # its height in inches per point
-_BESIDE_LABEL = 4.8 * _LEGEND_POINTS  # its marker, and the space to the next column
+_BESIDE_LABEL = 7  # letters: its marker, and the space to the next column
 
 
 def scale_x(ax: Axes, values: pd.Series) -> None:
@@ -117,45 +114,30 @@ def plain_numbers(axis: Axis) -> None:
 
 
 def label_ends(axes: Sequence[Axes], *, are_rules: bool) -> bool:
-    """Label the lines of each panel with room beside their last points; False if some line of the
-    figure then had no label. A figure with a single label always has room.
+    """Label lines beside their last points, in each panel that has them all and room for them; False
+    if there is none. A figure with a single label always has room.
     """
-    ends = [[_end_of(bars) for bars in ax.containers] for ax in axes]
-    labels = {label for found in ends for label, _ in found}
-    is_single = len(labels) == 1
-    chosen = [pair for pair in zip(axes, ends, strict=True) if is_single or _has_room(*pair)]
-    if labels - {label for _, found in chosen for label, _ in found}:
+    labels = [{bars.get_label() for bars in ax.containers} for ax in axes]
+    whole = set.union(*labels)
+    pairs = zip(axes, labels, strict=True)
+    chosen = [ax for ax, own in pairs if own == whole and (len(whole) == 1 or _has_room(ax))]
+    look = {"textcoords": "offset points", "va": "center", "fontsize": _LABEL_POINTS}
+    for line, label in (
+        (bars[0], bars.get_label()) for panel in chosen for bars in panel.containers
+    ):
+        text = divided(label, "÷") if are_rules else label
+        line.axes.annotate(text, line.get_xydata()[-1], (6, 0), color=line.get_color(), **look)
+    return bool(chosen)
+
+
+def _has_room(ax: Axes) -> bool:
+    """True if short labels at the ends of lines, all at the same number x, do not touch."""
+    longest = max(len(bars.get_label()) for bars in ax.containers)
+    ends = np.array([bars[0].get_xydata()[-1] for bars in ax.containers])
+    if ax.xaxis.have_units() or longest > _LONGEST_LABEL or np.ptp(ends[:, 0]):
         return False
-    for ax, found in chosen:
-        for label, line in found:
-            ax.annotate(
-                divided(label, "÷") if are_rules else label,
-                line.get_xydata()[-1],
-                (6, 0),
-                textcoords="offset points",
-                color=line.get_color(),
-                va="center",
-                fontsize=_LABEL_POINTS,
-            )
-    return True
-
-
-def _end_of(bars: ErrorbarContainer) -> tuple[str, Line2D]:
-    """The label of points with error bars, and their line."""
-    line, *_ = bars
-    return bars.get_label(), line
-
-
-def _has_room(ax: Axes, ends: Sequence[tuple[str, Line2D]]) -> bool:
-    """True if short labels at the ends of lines, all at the same x, do not touch."""
-    points = np.array([line.get_xydata()[-1] for _, line in ends])
-    is_path = all(len(line.get_xydata()) > 1 for _, line in ends)
-    is_short = max(len(label) for label, _ in ends) <= _LONGEST_LABEL
-    is_known = np.isfinite(points).all() and np.ptp(points[:, 0]) == 0
-    if not (is_path and is_short and is_known and not ax.xaxis.have_units()):
-        return False
-    heights = np.sort(ax.transData.transform(points)[:, 1]) * 72 / ax.figure.dpi
-    return bool((np.diff(heights) > _LABEL_HEIGHT * _LABEL_POINTS).all())
+    heights = np.sort(ax.transData.transform(ends)[:, 1]) * 72 / ax.figure.dpi
+    return bool((np.diff(heights) > _LABEL_HEIGHT).all())
 
 
 def legend(ax: Axes, title: str = "", keys: dict[str, Line2D] | None = None) -> None:
@@ -165,17 +147,9 @@ def legend(ax: Axes, title: str = "", keys: dict[str, Line2D] | None = None) -> 
     figure = ax.figure
     whole = {bars.get_label(): bars for each in figure.axes for bars in each.containers}
     lines = min(whole, keys or whole, key=len)
-    widths = [
-        TextPath((0, 0), latex(label), size=_LEGEND_POINTS).get_extents().width for label in lines
-    ]
-    room = 72 * figure.get_figwidth()
-    for rows in range(1, len(lines) + 1):
-        # full columns, because a legend fills one column after the other
-        columns = math.ceil(len(lines) / rows)
-        longest = [max(part) for part in np.array_split(widths, columns)]
-        if sum(longest) + columns * _BESIDE_LABEL < room:
-            break
-    height = _LEGEND_LINE * _LEGEND_POINTS * (rows + bool(title))
+    letters = max(map(len, lines)) + _BESIDE_LABEL
+    columns = min(len(lines), max(1, int(figure.get_figwidth() * LETTERS_PER_INCH / letters)))
+    height = _LEGEND_LINE * _LABEL_POINTS * (math.ceil(len(lines) / columns) + bool(title))
     figure.set_figheight(figure.get_figheight() + height)
     figure.legend(
         lines.values(),
@@ -184,7 +158,7 @@ def legend(ax: Axes, title: str = "", keys: dict[str, Line2D] | None = None) -> 
         loc="outside upper left",
         ncols=columns,
         borderpad=0.3,
-        fontsize=_LEGEND_POINTS,
-        title_fontsize=_LEGEND_POINTS,
+        fontsize=_LABEL_POINTS,
+        title_fontsize=_LABEL_POINTS,
         alignment="left",
     )

@@ -6,7 +6,6 @@ that the finding speaks of; `draw` then says why. The last line of a caption is 
 and trials of the rows shown, those left out, and how to read the figure.
 """
 
-import itertools
 import math
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -28,7 +27,6 @@ from experiments.tables.results import Results, SweepAxes
 _ROWS = "n_queries"  # of a draw; their number changes errors, and no expectation
 _FEW_AXES = 4  # that a title names
 _MOST_WORDS = 45  # of a grey line
-_MORE = "and more axes"
 _THICKNESS = 0.015  # of a point, of the height of a panel
 
 
@@ -129,7 +127,7 @@ def plain_caption(figure: Figure, what: Shown) -> str:
         f"{reading[:1].upper()}{reading[1:]}." if reading else "",
     ]
     if len(rows):
-        room = _MOST_WORDS - _length(f"Sweep: {' '.join(found)}")
+        room = _MOST_WORDS - len(" ".join(["Sweep name:", *found]).split())
         found.insert(0, f"Sweep {results.name}: {extent(rows, results.axes, room)}")
     return " ".join(filter(None, found))
 
@@ -141,15 +139,17 @@ def _readings(what: Shown) -> Iterator[str]:
         panel.rows.get(f"{metric}_exact", panel.rows[metric] * math.nan)
         for metric, panel in metrics
     )
+    lines = (line.rows[what.x] for panel in what.panels for line in panel.lines)
+    are_joined = any(map(is_joined, lines))
     if exact.notna().any():
-        lines = (line.rows[what.x] for panel in what.panels for line in panel.lines)
-        drawn = "lines" if any(map(is_joined, lines)) else "strokes"
+        drawn = "lines" if are_joined else "strokes"
         yield f"{drawn}: exact{' where known' * bool(exact.isna().any())}"
     if any(panel.declared.equal for panel in what.panels):
         yield "dotted: equal weights"
     if any(is_few(panel.rows[FEW_DRAWS], metric).any() for metric, panel in metrics):
         yield HOLLOW
-    if hidden := sum(_hidden(panel, what) for panel in what.panels):
+    hidden = sum(_hidden(panel, what) for panel in what.panels)
+    if hidden and are_joined:
         yield f"{counted(hidden, 'curve')} under others"
 
 
@@ -171,11 +171,6 @@ def _hidden(panel: ShownPanel, what: Shown) -> int:
     )
 
 
-def _length(text: str) -> int:
-    """Words of a text."""
-    return len(text.split())
-
-
 def extent(table: pd.DataFrame, axes: SweepAxes, most: int = 1000) -> str:
     """The axes of rows with their values, and their trials, as a sentence of at most so many words;
     those that vary come first.
@@ -190,10 +185,8 @@ def extent(table: pd.DataFrame, axes: SweepAxes, most: int = 1000) -> str:
             named.append(f"{name} = {listed(crossed[name])}")
     trials = table["trials"].agg(["min", "max"]).unique() if "trials" in table else []
     count = f"; {' to '.join(map(short, trials))} trials" if len(trials) else ""
-    if _length(f"{' '.join(named)}{count}") > most:
-        room = most - _length(f"{_MORE}{count}")
-        lengths = itertools.accumulate(map(_length, named))
-        named = [*(name for name, end in zip(named, lengths, strict=True) if end <= room), _MORE]
+    while len(named) > 1 and len(" ".join([*named, count]).split()) > most:
+        named[-2:] = ["and more axes"]
     return f"{', '.join(named)}{count}." if named else ""
 
 

@@ -28,9 +28,9 @@ from experiments.measuring.metric import FEW_DRAWS
 
 _CHANGED = ("score_variance", "row_variance", "max_weight", MEDIAN_GRADIENT)
 _LEAST_RATIO = 1 / 16  # on the axis of changed assumptions
-_APART = 0.16  # between the points of the scalings of a cell
+_APART = 0.27  # at most, between the points of the scalings of a cell
+_SPREAD = 0.8  # of all of them
 _TITLE_LETTERS = 30
-_WORDS = 0.22  # of the width of a panel, for the number of a small ratio
 _FEW = 10  # scores; a bin with fewer has no interval, because its count is not nearly normal
 
 
@@ -49,16 +49,15 @@ def assumptions(shown: Shown) -> Drawing:
     cells = list(dict.fromkeys(table["cell"]))
     colours = colours_of(table["scaling"])
     groups = table.groupby("scaling", sort=False)
+    apart = min(_APART, _SPREAD / len(groups))
     size = 11, 1.5 + 0.3 * len(cells)
     figure, places = panels(len(_CHANGED), len(_CHANGED), size, sharey=True)
     for ax, metric in zip(places, _CHANGED, strict=True):
         for i, (scaling, rows) in enumerate(groups):
-            beside = _APART * (i - (len(groups) - 1) / 2)
+            beside = apart * (i - (len(groups) - 1) / 2)
             heights = np.array([cells.index(cell) for cell in rows["cell"]])
             at = heights + beside
-            _plot_ratios(
-                ax, rows, metric, at, place=i, color=colours[scaling], label=divided(scaling)
-            )
+            _plot_ratios(ax, rows, metric, at, color=colours[scaling], label=divided(scaling))
         ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
         ax.set_xscale("log")
         ax.set_xlim(left=max(ax.get_xlim()[0], _LEAST_RATIO))
@@ -73,10 +72,10 @@ def assumptions(shown: Shown) -> Drawing:
 
 
 def _plot_ratios(
-    ax: Axes, rows: pd.DataFrame, metric: str, at: Floats, *, place: int, color: Colour, label: str
+    ax: Axes, rows: pd.DataFrame, metric: str, at: Floats, *, color: Colour, label: str
 ) -> None:
     """A metric over its value in the first row, at heights, hollow where it has too few draws; small
-    ratios as numbers at the edge, those of each scaling at a place of their own.
+    ratios as numbers at the edge.
     """
     exact = rows[f"{metric}_exact"]
     ax.plot(exact / exact.iloc[0], at, "|", color=color, markersize=12)
@@ -89,7 +88,7 @@ def _plot_ratios(
     ax.plot(few, at, "o", color=color, markerfacecolor="white", zorder=4)
     for y, value in zip(at[is_far], ratio[is_far], strict=True):
         ax.text(
-            0.02 + _WORDS * place,
+            0.02,
             y,
             f"← {value:.0e}",
             color=color,

@@ -23,15 +23,13 @@ from sdpa import PairLaw
 
 _STRONGEST = np.log(16)  # of a ratio: this far from 1, it has the strongest colour
 _MOST_NUMBERS = 5  # beside each other on a map
-_NUMBER_POINTS = 7.5
-_ASIDE = (0, 0.3, -0.3)  # of a row: places of a number, the first of which is clear of a line
+_CLEAR = 0.08  # of the width of a map, between a number and the bar in its row
+_ASIDE = 0.3  # of a row, from its middle to a number off its bar
 _NORM_TITLES = {
     "jacobian": "softmax Jacobian",
     "query_gradient": "gradient at a query",
     "undivided_query_gradient": "divisor times that",
 }
-_LETTER = 0.65  # its width, of the size of the font
-_SAMPLES = 40  # points of a line between neighbouring rows
 _LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
 _LABEL_HEIGHT = 0.8  # share of a contour below its label
 _FREEZING = "dashed: rows freeze, variance of scores = 2 ln n_keys"
@@ -83,7 +81,7 @@ def plot_plane(
                 (column + aside, row),
                 ha=side,
                 va="center",
-                fontsize=_NUMBER_POINTS,
+                fontsize=7.5,
                 color=ink_on(image, value),
             )
     return image
@@ -162,32 +160,15 @@ def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> N
     ends = ("crossing", "crossing_low", "crossing_high", "crossing_exact")
     x, low, high, exact = (place(crossings[end], shown.columns) for end in ends)
     reach = np.where(np.isnan([low, high]), x, [low, high])
-    bars = np.linspace(reach[0], reach[1], _SAMPLES), np.broadcast_to(y, (_SAMPLES, len(y)))
-    rows = np.linspace(0, len(shown) - 1, _SAMPLES * len(shown))
-    lines = [(np.interp(rows, y, at, np.nan, np.nan), rows) for at in (x, exact) if len(y)]
-    _make_room(ax, shown, np.hstack([np.reshape(each, (2, -1)) for each in (bars, *lines)]))
+    wide = _CLEAR * len(shown.columns)
+    for text, (at, row, left, right) in itertools.product(ax.texts, zip(x, y, *reach, strict=True)):
+        column, height = text.xy
+        if abs(height - row) < 0.5 and left - wide < column < right + wide:
+            # away from the lines, which rise to the right
+            text.xyann = column, height + (_ASIDE if column < at else -_ASIDE)
     ax.errorbar(x, y, xerr=abs(reach - x), fmt="o", color=INK, elinewidth=1)
     ax.plot(x, y, color=INK, alpha=0.35)
     ax.plot(exact, y, "--|", color=INK, markersize=9)
-
-
-def _make_room(ax: Axes, shown: pd.DataFrame, lines: Floats) -> None:
-    """Move each number of a map within its cell off points of lines, (2, points), or remove it."""
-    width, height = np.array(ax.get_window_extent().size) * 72 / ax.figure.dpi
-    for text in [*ax.texts]:
-        column, row = text.xy
-        letters = len(text.get_text()) * _NUMBER_POINTS * _LETTER / width * len(shown.columns)
-        left = column - letters * {"left": 0, "center": 0.5, "right": 1}[text.get_ha()]
-        x, y = lines
-        beside = y[(left <= x) & (x <= left + letters)]
-        tall = _NUMBER_POINTS / height * len(shown)
-        clear = [
-            row + aside for aside in _ASIDE if not (abs(beside - row - aside) < tall / 2).any()
-        ]
-        if clear:
-            text.xy = text.xyann = column, clear[0]
-        else:
-            text.remove()
 
 
 def phase(shown: Shown) -> Drawing:

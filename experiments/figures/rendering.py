@@ -3,7 +3,7 @@ words becomes files.
 """
 
 import io
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from textwrap import wrap
 
 import matplotlib as mpl
@@ -27,8 +27,7 @@ _CAPTION_POINTS = 9.5
 _LINE_POINTS = 8
 _WIDTH_OF_LETTER = 0.55  # of the size of the font, on average
 _LINE = 1.35  # height of a line over the size of the font
-_MARGIN_INCHES = 0.09
-_GAP = 0.04  # inches between a sentence and the grey line
+_MARGIN_INCHES = 0.07
 _JOINED = "\u00a0=\u00a0"
 
 # Of figures that are not lines, by name.
@@ -109,16 +108,16 @@ def _png(drawing: Drawing, title: str, caption: str) -> bytes:
     inner = np.asarray(canvas.buffer_rgba())
     width = inner.shape[1]
     *sentences, line = caption.splitlines()
-    above = _strip({title: (_TITLE_POINTS, INK)}, width, drawing.dpi)
-    words = {**dict.fromkeys(sentences, (_CAPTION_POINTS, INK)), line: (_LINE_POINTS, GREY)}
-    below = _strip(words, width, drawing.dpi)
+    above = _strip(title, width, drawing.dpi, _TITLE_POINTS)
+    below = [_strip(sentence, width, drawing.dpi, _CAPTION_POINTS) for sentence in sentences]
+    below.append(_strip(line, width, drawing.dpi, _LINE_POINTS, GREY))
     info = PngInfo()
     for key, value in (("Title", title), ("Description", caption)):
         # as UTF-8 always; Matplotlib chooses the encoding by the characters
         info.add_itxt(key, value)
     # The page, which has both in words, shows these rows alone.
     info.add_text(DRAWN_ROWS, f"{len(above)} {len(above) + len(inner)}")
-    whole = Image.fromarray(np.vstack([above, inner, below])).convert("RGB")
+    whole = Image.fromarray(np.vstack([above, inner, *below])).convert("RGB")
     # A third of the bytes: surfaces keep their colours, and only some pixels at edges change.
     image = whole.quantize(method=Image.Quantize.MAXCOVERAGE)
     dpi = drawing.dpi, drawing.dpi
@@ -127,26 +126,23 @@ def _png(drawing: Drawing, title: str, caption: str) -> bytes:
     return png.getvalue()
 
 
-def _strip(texts: Mapping[str, tuple[float, str]], width: int, dpi: float) -> npt.NDArray[np.uint8]:
-    """Texts on white, each with its size in points and colour, over a width in pixels, as RGBA,
-    (height, width, 4); the height follows from their lines.
+def _strip(
+    text: str, width: int, dpi: float, points: float, colour: str = INK
+) -> npt.NDArray[np.uint8]:
+    """A text on white, over a width in pixels, as RGBA, (height, width, 4); its height follows from
+    its lines.
     """
     inches = width / dpi
-    room = 72 * (inches - 2 * _MARGIN_INCHES)
-    strip = mpl.figure.Figure(dpi=dpi)
-    placed = []
-    down = _MARGIN_INCHES
-    for text, (points, colour) in texts.items():
-        # No break between a name and its value.
-        broken = wrap(text.replace(" = ", _JOINED), int(room / (points * _WIDTH_OF_LETTER)))
-        lines = [latex(line.replace(_JOINED, " = ")) for line in broken]
-        look = {"fontsize": points, "linespacing": _LINE, "color": colour, "va": "top"}
-        placed.append((down, strip.text(_MARGIN_INCHES / inches, 0, "\n".join(lines), **look)))
-        down += len(lines) * points * _LINE / 72 + _GAP
-    height = down + _MARGIN_INCHES
-    strip.set_size_inches(inches, height)
-    for top, text in placed:
-        text.set_y(1 - top / height)
+    letters = (inches - 2 * _MARGIN_INCHES) * 72 / (points * _WIDTH_OF_LETTER)
+    # No break between a name and its value.
+    lines = [
+        latex(line.replace(_JOINED, " = "))
+        for line in wrap(text.replace(" = ", _JOINED), int(letters))
+    ]
+    height = 2 * _MARGIN_INCHES + len(lines) * points * _LINE / 72
+    strip = mpl.figure.Figure(figsize=(inches, height), dpi=dpi)
+    at = {"x": _MARGIN_INCHES / inches, "y": 1 - _MARGIN_INCHES / height, "va": "top"}
+    strip.text(s="\n".join(lines), fontsize=points, linespacing=_LINE, color=colour, **at)
     canvas = FigureCanvasAgg(strip)
     canvas.draw()
     return np.array(canvas.buffer_rgba())[:, :width]

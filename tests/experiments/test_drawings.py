@@ -13,7 +13,7 @@ from matplotlib.colors import same_color
 from experiments.config.loader import load_config
 from experiments.figures import curves
 from experiments.figures.captions import HOLLOW, plain_caption
-from experiments.figures.rendering import draw, picture
+from experiments.figures.rendering import draw
 from experiments.figures.shown import Shown, shown
 from experiments.figures.style import Drawing, colours_of
 from experiments.figures.words import divided, is_number, listed, values_of
@@ -351,30 +351,22 @@ def keys_of(drawing: Drawing) -> dict[str, object]:
 
 def test_labels_stand_at_the_ends_of_lines_where_they_do_not_touch(made):
     results = made("variance")
-    for apart, is_labelled in ((1.0, True), (0.0, False)):
-        ranks = results.measured["scaling"].map({"unscaled": 1, "d_k^1/2": 2, "8": 3})
-        table = results.measured.assign(score_variance=1 + apart * ranks)
-        drawing = draw(shown(FIGURES["variance"], Results(results.sweep, {"measured": table})))
+    table = results.measured
+    for apart in (0, 1):
+        table["score_variance"] = 1 + apart * table["scaling"].map(len)
+        drawing = draw(shown(FIGURES["variance"], results))
         texts = [text.get_text() for text in drawing.axes[0].texts]
-        assert texts == ["÷ d_k^1/2", "unscaled", "÷ 8"] * is_labelled
-        assert bool(drawing.legends) != is_labelled
+        assert texts == ["÷ d_k^1/2", "unscaled", "÷ 8"] * apart
+        assert bool(drawing.legends) != apart
 
 
 def test_a_caption_counts_the_curves_under_others(made):
     figure, results = FIGURES["length"], made("length")
-    one = results.measured["n_keys"].to_numpy()
-    apart = one * np.where(results.measured["scaling"] == "unscaled", 2, 3)
-    for values, said in ((one, "1 curve under others"), (apart, "")):
-        table = results.measured.assign(max_weight_exact=values)
-        caption = plain_caption(figure, shown(figure, Results(results.sweep, {"measured": table})))
-        assert said in caption
-        assert said or "under others" not in caption
-
-
-def test_a_legend_fills_the_width_of_its_figure(made):
-    drawing = picture(shown(FIGURES["metrics"], made("metrics")))
-    drawing.draw_without_rendering()
-    assert 0.9 < drawing.legends[0].get_window_extent().x1 / drawing.bbox.x1 < 1
+    table = results.measured
+    for apart in (0, 1):
+        table["max_weight_exact"] = table["n_keys"] + apart * table["divisor"]
+        caption = plain_caption(figure, shown(figure, results))
+        assert ("; 1 curve under others." in caption) != apart
 
 
 @pytest.mark.parametrize(
