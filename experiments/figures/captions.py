@@ -159,16 +159,13 @@ def _hidden(panel: ShownPanel, what: Shown) -> int:
     alike = [each.rows[metric] for each in what.panels if each.declared == panel.declared]
     values = np.concatenate(alike)
     is_log = panel.declared.floor is None and spans_widely(values)
-    scale = np.log if is_log else pd.Series
+    scale = np.log if is_log else np.asarray
     near = _THICKNESS * np.ptp(scale(values[~np.isnan(values)]))
-    lines = [line.rows.set_index(what.x) for line in panel.lines]
-    curves = [
-        scale(rows.get(f"{metric}_exact", rows[metric]).fillna(rows[metric])) for rows in lines
-    ]
-    return sum(
-        any((curve - other).abs().max(skipna=False) <= near for other in curves[i + 1 :])
-        for i, curve in enumerate(curves)
-    )
+    tables = [line.rows.set_index(what.x) for line in panel.lines]
+    exact = [rows.get(f"{metric}_exact", rows[metric]).fillna(rows[metric]) for rows in tables]
+    curves = scale(pd.concat(exact, axis=1).to_numpy())
+    apart = abs(curves[:, :, np.newaxis] - curves[:, np.newaxis]).max(axis=0)
+    return int(np.triu(apart <= near, 1).any(axis=1).sum())
 
 
 def extent(table: pd.DataFrame, axes: SweepAxes, most: int = 1000) -> str:

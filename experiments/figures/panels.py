@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from experiments.figures.words import (
-    LETTERS_PER_INCH,
     divided,
     is_number,
     listed,
@@ -38,7 +37,7 @@ _CROSSING = {
 _LOG_FROM = 8  # a positive quantity with a range above this factor gets a logarithmic axis
 _MOST_RULES = 4  # beside each other
 _MOST_CASES = 9  # panels of cases
-_BESIDE = 0.8  # inches of a panel for numbers and labels beside its title
+_LETTERS = 36  # of a line of a title
 
 
 @dataclass(frozen=True)
@@ -144,14 +143,13 @@ class _Picture:
         lines, axes = self.lines, self.results.axes
         metric = panel.title or TITLES.get(panel.metric)
         metric = metric or self.results.metrics[panel.metric].title
-        letters = int((lines.panel_width - _BESIDE) * LETTERS_PER_INCH)
         if lines.facet_by == CASES:
             varied = axes.varied(self.rows, *self.along)
             usual = "defaults" if varied else ""
             case = values_of(first, naming(first, varied, axes)) or usual
             is_alone = bool(case) and len(lines.panels) == 1
             parts = [case] if is_alone else [metric, case]
-            title = "\n".join(line for part in parts for line in wrap(part, letters))
+            title = "\n".join(line for part in parts for line in wrap(part, _LETTERS))
             return title, metric if is_alone else ""
         parts = [metric]
         if panel.only:
@@ -159,7 +157,7 @@ class _Picture:
             parts.append(f"{axis} {short(first[axis])}")
         if lines.facet_by:
             parts.append(divided(first[lines.facet_by]))
-        return "\n".join(wrap(", ".join(parts), letters)), ""
+        return "\n".join(wrap(", ".join(parts), _LETTERS)), ""
 
     def _lines(self, part: pd.DataFrame) -> tuple[list[Line], list[str]]:
         """The lines of a panel, and the axes that change along them with x, as n_heads does with

@@ -93,11 +93,6 @@ class Lines:
     table: str = MEASURED
 
     @property
-    def panel_width(self) -> float:
-        """Inches of a panel."""
-        return self.size[0] / (1 if self.facet_by else self.columns or len(self.panels))
-
-    @property
     def apart(self) -> list[str]:
         """What tells the lines and panels of one case apart, beside their metrics."""
         return [self.by, *(panel.only[0] for panel in self.panels if panel.only)]

@@ -210,11 +210,21 @@ def test_a_caption_names_what_is_drawn_and_what_is_not(name, made):
     assert f"Not drawn: {left_out}." in caption or not left_out
     sizes, trials, _ = caption.partition("20 trials.")
     assert trials or name == "rows"
-    assert len(caption.split()) <= 45
-    assert "\n" not in caption
     for axis in what.results.axes.among(what.rows):
         if f" {axis} = " in f" {sizes}":
             assert f"{axis} = {listed(what.rows[axis].unique())}" in sizes
+
+
+def test_a_grey_line_is_short_whatever_the_sweep(made):
+    grid = "n_keys: [8, 9, 32], mask: [none, causal], query_std: [1, 2], key_mean: [0, 1]"
+    many = made("metrics", f"{WIDTHS}, {grid}, inputs: [gaussian, uniform, rademacher], {BOTH}")
+    for name in SWEEPS:
+        caption = plain_caption(FIGURES[name], shown(FIGURES[name], made(name)))
+        assert len(caption.split()) <= 45
+    for name in ("metrics", "length", "rules", "causal"):
+        caption = plain_caption(FIGURES[name], shown(FIGURES[name], many))
+        assert len(caption.split()) <= 45
+        assert "and more axes; 20 trials." in caption
 
 
 def title_of(panel, what: Shown) -> str:

@@ -73,7 +73,7 @@ FIGURES = (
             (
                 Panel(
                     "stream_gradient",
-                    "size of the gradient to the stream, r.m.s., over that above the last layer",
+                    "gradient to the stream, r.m.s., over that above the last layer",
                     root=True,
                     only=("layers", max),
                 ),
