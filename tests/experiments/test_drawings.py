@@ -20,7 +20,7 @@ from experiments.figures.words import divided, is_number, listed, values_of
 from experiments.kinds.declarations import READING, TITLES
 from experiments.kinds.figures import FIGURES
 from experiments.kinds.network.layer import OF_LAYER
-from experiments.kinds.support import rows_of
+from experiments.kinds.support import has_few, rows_of
 from experiments.measuring.columns import axis_values
 from experiments.tables.results import Results
 
@@ -370,6 +370,15 @@ def test_labels_stand_at_the_ends_of_lines_where_they_do_not_touch(made):
         assert bool(drawing.legends) != apart
 
 
+def test_layers_of_few_trials_are_hollow(made):
+    figure, results = FIGURES["growth"], made("growth")
+    for trials in (2, 20):
+        results["by_layer"]["trials"] = trials
+        what = shown(figure, results)
+        assert (HOLLOW in plain_caption(figure, what)) == (trials == 2)
+        assert bool(others_of(draw(what).axes[0])["hollow"]) == (trials == 2)
+
+
 def test_a_caption_counts_the_curves_under_others(made):
     figure, results = FIGURES["length"], made("length")
     table = results.measured
@@ -458,6 +467,7 @@ def test_assumptions_are_ratios_to_the_first_row(drawn):
         title = TITLES.get(metric) or what.results.metrics[metric].title
         assert ax.get_title().replace("\n", " ") == title
         groups = what.rows.groupby("scaling", sort=False)
+        assert (len(others_of(ax)["hollow"]) > 0) == has_few(metric)(what.tables)
         for bars, (rule, rows) in zip(ax.containers, groups, strict=True):
             assert bars.get_label() == divided(rule)
             x, y, *reach = points_of(bars).T
