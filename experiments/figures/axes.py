@@ -1,13 +1,15 @@
-"""The axes of a panel: scales, ticks and their numbers; and the legend of a figure."""
+"""The axes of a panel: scales, ticks and their numbers; and labels of lines, at their ends or in a
+legend.
+"""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.lines import Line2D
-from matplotlib.textpath import TextPath
 from matplotlib.ticker import (
     LogLocator,
     MaxNLocator,
@@ -15,16 +17,18 @@ from matplotlib.ticker import (
     StrMethodFormatter,
 )
 
+from experiments.figures.panels import spans_widely
 from experiments.figures.style import INK
-from experiments.figures.words import LETTERS_PER_INCH, is_number, latex, spoken
+from experiments.figures.words import LETTERS_PER_INCH, divided, is_number, latex, spoken
 from experiments.measuring.cells import Floats
 
 _EXPONENTS = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
-_LOG_FROM = 8  # a positive quantity with a range above this factor gets a logarithmic axis
 _FEW_DECADES = 300
-_LEGEND_POINTS = 8.5
+_LABEL_POINTS = 8.5
+_LABEL_HEIGHT = 12  # in points, with space
+_LONGEST_LABEL = 15  # letters
 _LEGEND_LINE = 0.027  # its height in inches per point
-_BESIDE_LABEL = 4.8 * _LEGEND_POINTS  # its marker, and the space to the next column
+_BESIDE_LABEL = 7  # letters: its marker, and the space to the next column
 
 
 def scale_x(ax: Axes, values: pd.Series) -> None:
@@ -109,14 +113,31 @@ def plain_numbers(axis: Axis) -> None:
         axis.set_major_formatter(StrMethodFormatter("{x:g}"))
 
 
-def spans_widely(values: Floats) -> bool:
-    """True if the values are positive and span more than a factor of 8.
-
-    >>> spans_widely(np.array([1, 9])), spans_widely(np.array([0, 9])), spans_widely(np.array([1, 8]))
-    (True, False, False)
+def label_ends(axes: Sequence[Axes], *, are_rules: bool) -> bool:
+    """Label lines beside their last points, in each panel that has them all and room for them; False
+    if there is none. A figure with a single label always has room.
     """
-    known = values[~np.isnan(values)]
-    return bool(known.size and known.min() > 0 and known.max() / known.min() > _LOG_FROM)
+    labels = [{bars.get_label() for bars in ax.containers} for ax in axes]
+    whole = set.union(*labels)
+    pairs = zip(axes, labels, strict=True)
+    chosen = [ax for ax, own in pairs if own == whole and (len(whole) == 1 or _has_room(ax))]
+    look = {"textcoords": "offset points", "va": "center", "fontsize": _LABEL_POINTS}
+    for line, label in (
+        (bars[0], bars.get_label()) for panel in chosen for bars in panel.containers
+    ):
+        text = divided(label, "÷") if are_rules else label
+        line.axes.annotate(text, line.get_xydata()[-1], (6, 0), color=line.get_color(), **look)
+    return bool(chosen)
+
+
+def _has_room(ax: Axes) -> bool:
+    """True if short labels at the ends of lines, all at the same number x, do not touch."""
+    longest = max(len(bars.get_label()) for bars in ax.containers)
+    ends = np.array([bars[0].get_xydata()[-1] for bars in ax.containers])
+    if ax.xaxis.have_units() or longest > _LONGEST_LABEL or np.ptp(ends[:, 0]):
+        return False
+    heights = np.sort(ax.transData.transform(ends)[:, 1]) * 72 / ax.figure.dpi
+    return bool((np.diff(heights) > _LABEL_HEIGHT).all())
 
 
 def legend(ax: Axes, title: str = "", keys: dict[str, Line2D] | None = None) -> None:
@@ -126,17 +147,9 @@ def legend(ax: Axes, title: str = "", keys: dict[str, Line2D] | None = None) -> 
     figure = ax.figure
     whole = {bars.get_label(): bars for each in figure.axes for bars in each.containers}
     lines = min(whole, keys or whole, key=len)
-    widths = [
-        TextPath((0, 0), latex(label), size=_LEGEND_POINTS).get_extents().width for label in lines
-    ]
-    room = 72 * figure.get_figwidth()
-    for rows in range(1, len(lines) + 1):
-        # full columns, because a legend fills one column after the other
-        columns = math.ceil(len(lines) / rows)
-        longest = [max(part) for part in np.array_split(widths, columns)]
-        if sum(longest) + columns * _BESIDE_LABEL < room:
-            break
-    height = _LEGEND_LINE * _LEGEND_POINTS * (rows + bool(title))
+    letters = max(map(len, lines)) + _BESIDE_LABEL
+    columns = min(len(lines), max(1, int(figure.get_figwidth() * LETTERS_PER_INCH / letters)))
+    height = _LEGEND_LINE * _LABEL_POINTS * (math.ceil(len(lines) / columns) + bool(title))
     figure.set_figheight(figure.get_figheight() + height)
     figure.legend(
         lines.values(),
@@ -145,7 +158,7 @@ def legend(ax: Axes, title: str = "", keys: dict[str, Line2D] | None = None) -> 
         loc="outside upper left",
         ncols=columns,
         borderpad=0.3,
-        fontsize=_LEGEND_POINTS,
-        title_fontsize=_LEGEND_POINTS,
+        fontsize=_LABEL_POINTS,
+        title_fontsize=_LABEL_POINTS,
         alignment="left",
     )

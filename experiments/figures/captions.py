@@ -2,20 +2,23 @@
 
 A finding gives a figure its title and first sentence. It belongs to one sweep of the shipped configs,
 by name. Any other sweep has the plain title, and so has an edited one without the values or the effect
-that the finding speaks of; the run then says why. A plain caption has the sizes, inputs and trials of
-the rows shown, those left out, and how to read the figure.
+that the finding speaks of; the run then says why. The last line of a caption is grey: the sizes, inputs
+and trials of the rows shown, those left out, and how to read the figure.
 """
 
 import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
+from experiments.config.errors import counted
 from experiments.config.sweep import Sweep
+from experiments.figures.panels import ShownPanel, spans_widely
 from experiments.figures.shown import Shown
 from experiments.figures.words import is_joined, listed, short, spoken
-from experiments.kinds.declarations import HOLLOW, READING, Figure, Needs
+from experiments.kinds.declarations import HOLLOW, Figure, Needs
 from experiments.kinds.support import is_few
 from experiments.measuring.columns import Json, as_json, defaults
 from experiments.measuring.metric import FEW_DRAWS
@@ -23,6 +26,8 @@ from experiments.tables.results import Results, SweepAxes
 
 _ROWS = "n_queries"  # of a draw; their number changes errors, and no expectation
 _FEW_AXES = 4  # that a title names
+_MOST_WORDS = 45  # of a grey line
+_THICKNESS = 0.015  # of a point, of the height of a panel
 
 
 class Words(NamedTuple):
@@ -30,7 +35,7 @@ class Words(NamedTuple):
 
     Attributes:
         title: of the finding, or the plain one.
-        caption: the plain one, after the sentence of the finding.
+        caption: the sentence of the finding, if any; and the grey line.
         is_found: True if they have the finding.
         lost: the title of the finding, if a shipped sweep has lost it; else empty.
         reason: why it has.
@@ -49,7 +54,7 @@ def words_of(figure: Figure, what: Shown) -> Words:
     caption = plain_caption(figure, what)
     sentence, reason = finding_of(figure, results)
     if figure.finding and sentence:
-        return Words(figure.finding.title, f"{sentence} {caption}".strip(), True)
+        return Words(figure.finding.title, f"{sentence}\n{caption}", True)
     shows = figure.shows[0].lower() + figure.shows[1:]
     lost = figure.finding.title if figure.finding and reason else ""
     return Words(f"{plain_title(results)}: {shows}", caption, False, lost, reason)
@@ -125,50 +130,78 @@ def plain_title(results: Results) -> str:
 
 
 def plain_caption(figure: Figure, what: Shown) -> str:
-    """The sizes, inputs and trials of the rows shown, what is left out, and the note of the figure,
-    with the sentences of which its drawing has what they speak of.
+    """The grey line: the sizes, inputs and trials of the rows shown, what is left out, and how to read
+    the picture. Its length is bounded.
     """
     results, rows = what.results, what.rows
-    found = [
-        f"Sweep {results.name}: {extent(rows, results.axes)}" if len(rows) else "",
-        f"Not drawn: {what.left_out}." if what.left_out else "",
+    clauses = [
         figure.note,
-        *(said for said, holds in figure.when.items() if holds(what.tables)),
-        *(_readings(what) if READING in figure.note else ()),
+        *(clause for clause, holds in figure.when.items() if holds(what.tables)),
+        *(_readings(what) if what.panels else ()),
     ]
+    reading = "; ".join(filter(None, clauses))
+    found = [
+        f"Not drawn: {what.left_out}." if what.left_out else "",
+        f"{reading[:1].upper()}{reading[1:]}." if reading else "",
+    ]
+    if len(rows):
+        room = _MOST_WORDS - len(" ".join(["Sweep name:", *found]).split())
+        found.insert(0, f"Sweep {results.name}: {extent(rows, results.axes, room)}")
     return " ".join(filter(None, found))
 
 
 def _readings(what: Shown) -> Iterator[str]:
-    """Sentences on the exact values and on the hollow points of lines."""
-    unknown = pd.Series([math.nan])
+    """Clauses on the exact values, equal weights, hollow points and hidden curves of lines."""
     metrics = [(panel.declared.metric, panel) for panel in what.panels]
-    exact = pd.concat(panel.rows.get(f"{metric}_exact", unknown) for metric, panel in metrics)
+    exact = pd.concat(
+        panel.rows.get(f"{metric}_exact", panel.rows[metric] * math.nan)
+        for metric, panel in metrics
+    )
+    lines = (line.rows[what.x] for panel in what.panels for line in panel.lines)
+    are_joined = any(map(is_joined, lines))
     if exact.notna().any():
-        lines = (line.rows[what.x] for panel in what.panels for line in panel.lines)
-        if not any(map(is_joined, lines)):
-            yield "Strokes: exact values, where these are known."
-        elif exact.isna().any():
-            yield "Lines: exact values where these are known; elsewhere they join the points."
-        else:
-            yield "Lines: exact values."
+        drawn = "lines" if are_joined else "strokes"
+        yield f"{drawn}: exact{' where known' * bool(exact.isna().any())}"
+    if any(panel.declared.equal for panel in what.panels):
+        yield "dotted: equal weights"
     if any(is_few(panel.rows[FEW_DRAWS], metric).any() for metric, panel in metrics):
         yield HOLLOW
+    hidden = sum(_hidden(panel, what) for panel in what.panels)
+    if hidden and are_joined:
+        yield f"{counted(hidden, 'curve')} under others"
 
 
-def extent(table: pd.DataFrame, axes: SweepAxes) -> str:
-    """The axes of rows with their values, and their trials, as a sentence."""
+def _hidden(panel: ShownPanel, what: Shown) -> int:
+    """The number of lines of a panel that lie on a later one at each of their points."""
+    metric = panel.declared.metric
+    alike = [each.rows[metric] for each in what.panels if each.declared == panel.declared]
+    values = np.concatenate(alike)
+    is_log = panel.declared.floor is None and spans_widely(values)
+    scale = np.log if is_log else np.asarray
+    near = _THICKNESS * np.ptp(scale(values[~np.isnan(values)]))
+    tables = [line.rows.set_index(what.x) for line in panel.lines]
+    exact = [rows.get(f"{metric}_exact", rows[metric]).fillna(rows[metric]) for rows in tables]
+    curves = scale(pd.concat(exact, axis=1).to_numpy())
+    apart = abs(curves[:, :, np.newaxis] - curves[:, np.newaxis]).max(axis=0)
+    return int(np.triu(apart <= near, 1).any(axis=1).sum())
+
+
+def extent(table: pd.DataFrame, axes: SweepAxes, most: int = 1000) -> str:
+    """The axes of rows with their values, and their trials, as a sentence of at most so many words;
+    those that vary come first.
+    """
     partial = _not_crossed(table, axes)
     crossed = {name: list(table[name].unique()) for name in axes.among(table, *partial)}
-    named = [
-        f"{name} = {listed(values)}"
-        for name, values in crossed.items()
-        if name == "inputs" or values != [axes.usual[name]]
-    ]
-    if partial:
-        named.append(f"{len(table[partial].drop_duplicates())} cases of {listed(partial)}")
+    named = (
+        [f"{len(table[partial].drop_duplicates())} cases of {listed(partial)}"] if partial else []
+    )
+    for name in sorted(crossed, key=lambda name: len(crossed[name]) == 1):
+        if name == "inputs" or crossed[name] != [axes.usual[name]]:
+            named.append(f"{name} = {listed(crossed[name])}")
     trials = table["trials"].agg(["min", "max"]).unique() if "trials" in table else []
     count = f"; {' to '.join(map(short, trials))} trials" if len(trials) else ""
+    while len(named) > 1 and len(" ".join([*named, count]).split()) > most:
+        named[-2:] = ["and more axes"]
     return f"{', '.join(named)}{count}." if named else ""
 
 

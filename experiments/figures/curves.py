@@ -4,6 +4,8 @@
 They fit and derive nothing: `experiments.tables` does that.
 """
 
+from textwrap import wrap
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -18,14 +20,17 @@ from experiments.figures.style import (
     colours_of,
     panels,
 )
-from experiments.figures.words import named, under, values_of
-from experiments.kinds.declarations import MEDIAN_TITLE
-from experiments.kinds.support import MEDIAN_GRADIENT
+from experiments.figures.words import divided, named, values_of
+from experiments.kinds.declarations import TITLES
+from experiments.kinds.support import MEDIAN_GRADIENT, is_few
 from experiments.measuring.cells import Floats
+from experiments.measuring.metric import FEW_DRAWS
 
 _CHANGED = ("score_variance", "row_variance", "max_weight", MEDIAN_GRADIENT)
 _LEAST_RATIO = 1 / 16  # on the axis of changed assumptions
-_APART = 0.16  # between the points of the scalings of a cell
+_APART = 0.27  # at most, between the points of the scalings of a cell
+_SPREAD = 0.8  # of all of them
+_TITLE_LETTERS = 30
 _FEW = 10  # scores; a bin with fewer has no interval, because its count is not nearly normal
 
 
@@ -44,20 +49,21 @@ def assumptions(shown: Shown) -> Drawing:
     cells = list(dict.fromkeys(table["cell"]))
     colours = colours_of(table["scaling"])
     groups = table.groupby("scaling", sort=False)
+    apart = min(_APART, _SPREAD / len(groups))
     size = 11, 1.5 + 0.3 * len(cells)
     figure, places = panels(len(_CHANGED), len(_CHANGED), size, sharey=True)
     for ax, metric in zip(places, _CHANGED, strict=True):
         for i, (scaling, rows) in enumerate(groups):
-            beside = _APART * (i - (len(groups) - 1) / 2)
+            beside = apart * (i - (len(groups) - 1) / 2)
             heights = np.array([cells.index(cell) for cell in rows["cell"]])
             at = heights + beside
-            _plot_ratios(ax, rows, metric, at, color=colours[scaling], label=under(scaling))
+            _plot_ratios(ax, rows, metric, at, color=colours[scaling], label=divided(scaling))
         ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")
         ax.set_xscale("log")
         ax.set_xlim(left=max(ax.get_xlim()[0], _LEAST_RATIO))
         plain_numbers(ax.xaxis)
-        title = MEDIAN_TITLE if metric == MEDIAN_GRADIENT else results.metrics[metric].title
-        ax.set_title(title, fontsize=9.5)
+        title = TITLES.get(metric) or results.metrics[metric].title
+        ax.set_title("\n".join(wrap(title, _TITLE_LETTERS)), fontsize=9.5)
         ax.set_xlabel("over its value in the first row", fontsize=8.5)
     places[0].set_yticks(range(len(cells)), cells)
     places[0].invert_yaxis()
@@ -68,20 +74,18 @@ def assumptions(shown: Shown) -> Drawing:
 def _plot_ratios(
     ax: Axes, rows: pd.DataFrame, metric: str, at: Floats, *, color: Colour, label: str
 ) -> None:
-    """A metric over its value in the first row, at heights; small ratios as numbers at the edge."""
+    """A metric over its value in the first row, at heights, hollow where it has too few draws; small
+    ratios as numbers at the edge.
+    """
     exact = rows[f"{metric}_exact"]
     ax.plot(exact / exact.iloc[0], at, "|", color=color, markersize=12)
     first = rows[metric].iloc[0]
     ratio = rows[metric] / first
-    ax.errorbar(
-        ratio,
-        at,
-        xerr=reach(rows, metric) / first,
-        fmt="o",
-        color=color,
-        label=label,
-    )
     is_far = ratio < _LEAST_RATIO
+    near = ratio.mask(is_far)
+    ax.errorbar(near, at, xerr=reach(rows, metric) / first, fmt="o", color=color, label=label)
+    few = near.where(is_few(rows[FEW_DRAWS], metric))
+    ax.plot(few, at, "o", color=color, markerfacecolor="white", zorder=4)
     for y, value in zip(at[is_far], ratio[is_far], strict=True):
         ax.text(
             0.02,
@@ -90,7 +94,7 @@ def _plot_ratios(
             color=color,
             transform=ax.get_yaxis_transform(),
             va="center",
-            fontsize=8,
+            fontsize=7,
         )
 
 

@@ -1,6 +1,4 @@
-"""Lines along an axis: measured points with 95% intervals on lines of exact values, and one legend of
-lines.
-"""
+"""Lines along an axis: measured points with 95% intervals on lines of exact values."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -10,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from experiments.figures.axes import legend, scale_x, scale_y
+from experiments.figures.axes import label_ends, legend, scale_x, scale_y
 from experiments.figures.panels import EQUAL, Line, ShownPanel
 from experiments.figures.shown import Shown
 from experiments.figures.style import (
@@ -36,7 +34,7 @@ _BELOW_WORDS = 0.85  # the height of the line of a crossing
 
 
 def draw_lines(picture: Lines, what: Shown) -> Drawing:
-    """The picture of the rows shown: panels, their scales, and one legend."""
+    """The picture of the rows shown: panels, their scales, and labels of lines or one legend."""
     if what.rows.empty:
         return empty(f"No rule of this sweep has a value of {what.x}.")
     colours = colours_of(what.rows[picture.by])
@@ -54,9 +52,10 @@ def draw_lines(picture: Lines, what: Shown) -> Drawing:
     lines = [line for panel in what.panels for line in panel.lines]
     if what.x != picture.by and any(any(line.words) for line in lines):
         are_rules = picture.facet_by != picture.by == "scaling"
-        not_all = " unscaled, or" * (UNSCALED in {*what.rows["scaling"]})
-        title = f"scores{not_all} divided by" * are_rules
-        legend(axes[0], title, _keys(lines, colours))
+        if not label_ends(axes, are_rules=are_rules):
+            not_all = " unscaled, or" * (UNSCALED in {*what.rows["scaling"]})
+            title = f"scores{not_all} divided by" * are_rules
+            legend(axes[0], title, _keys(lines, colours))
     return figure
 
 

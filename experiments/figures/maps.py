@@ -14,18 +14,25 @@ from matplotlib.image import AxesImage
 
 from experiments.figures.shown import Shown, cases
 from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, Drawing, empty, panels
-from experiments.figures.words import short, under, values_of
+from experiments.figures.words import divided, short, values_of
 from experiments.measuring.cells import Cell, Floats
 from experiments.measuring.sampling import SampledCell
-from experiments.tables.crossings import EQUAL, NORM_NAMES, NORM_STATISTICS, NORMS
+from experiments.tables.crossings import EQUAL, NORM_STATISTICS, NORMS
 from experiments.tables.exact import row_cells
 from sdpa import PairLaw
 
 _STRONGEST = np.log(16)  # of a ratio: this far from 1, it has the strongest colour
 _MOST_NUMBERS = 5  # beside each other on a map
-_CLEAR = 0.12  # of the width of a map, between a point and the nearest number in its row
+_CLEAR = 0.08  # of the width of a map, between a number and the bar in its row
+_ASIDE = 0.3  # of a row, from its middle to a number off its bar
+_NORM_TITLES = {
+    "jacobian": "softmax Jacobian",
+    "query_gradient": "gradient at a query",
+    "undivided_query_gradient": "divisor times that",
+}
 _LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
 _LABEL_HEIGHT = 0.8  # share of a contour below its label
+_FREEZING = "dashed: rows freeze, variance of scores = 2 ln n_keys"
 _LIGHT_FROM = 0.55  # beyond this share, contours are white on the darker colours
 _LUMINANCE = (0.2126, 0.7152, 0.0722)  # of linear red, green and blue (WCAG 2)
 _DARK = 0.179  # white has more contrast than black on darker colours, and each at least 4.5 to 1
@@ -106,7 +113,9 @@ def ratio_map(shown: Shown) -> Drawing:
     ratios = shown.tables.get("ratios", pd.DataFrame())
     crossings = shown.tables.get("crossings", pd.DataFrame())
     if ratios.empty:
-        return empty("No ratios: they need values unscaled and under d_k^1/2, and several d_k.")
+        return empty(
+            "No ratios: they need values unscaled and divided by d_k^1/2, and several d_k."
+        )
     kinds = [*itertools.product(NORM_STATISTICS, NORMS)]
     figure, axes = panels(len(kinds), len(NORMS), (10, 6), sharex=True, sharey=True)
     for ax, (statistic, norm) in zip(axes, kinds, strict=True):
@@ -125,47 +134,41 @@ def ratio_map(shown: Shown) -> Drawing:
         if len(crossings):
             equal = crossings.query(f"{chosen} and level == {EQUAL}")
             _plot_crossings(ax, equal.sort_values("n_keys"), plane)
-        ax.set_title(f"{NORM_NAMES[norm]}, {statistic}")
-    bar = figure.colorbar(image, ax=axes, fraction=0.03, pad=0.01, aspect=40)
+        ax.set_title(f"{_NORM_TITLES[norm]}, {statistic}")
+    label = "size unscaled, over that divided by d_k^1/2"
+    bar = figure.colorbar(image, ax=axes, label=label, fraction=0.03, pad=0.01, aspect=40)
     ticks = np.log([1 / 16, 1 / 4, 1, 4, 16])
     bar.set_ticks(ticks, labels=["≤ 1/16", "1/4", "1", "4", "≥ 16"])
     return figure
 
 
 def _ratio(log: float) -> str:
-    """A ratio, from its logarithm; none below 0.005, which would read as 0."""
+    """A ratio, from its logarithm; the least in short."""
     ratio = np.exp(log)
     if ratio < 0.005:
-        return ""
+        return "<.01"
     if ratio < 1:
         return f"{ratio:.2f}"
     return f"{ratio:.2g}" if ratio < 100 else f"{ratio:.0f}"
 
 
 def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> None:
-    """The line where the ratio is 1, one point per n_keys: measured with its interval, and
-    exact.
-
-    Numbers that would overlap a point are left out.
+    """The line where the ratio is 1, one point per n_keys: measured with its interval, and exact as a
+    stroke. Numbers make room.
     """
     y = place(crossings["n_keys"], shown.index)
     ends = ("crossing", "crossing_low", "crossing_high", "crossing_exact")
     x, low, high, exact = (place(crossings[end], shown.columns) for end in ends)
-    for text in [*ax.texts]:
-        column, row = text.xy
-        distances = np.hypot((x - column) / len(shown.columns), y - row)
-        if (distances < _CLEAR).any():
-            text.remove()
-    ax.errorbar(
-        x,
-        y,
-        xerr=np.nan_to_num([x - low, high - x]),
-        fmt="o",
-        color=INK,
-        elinewidth=1,
-    )
+    reach = np.where(np.isnan([low, high]), x, [low, high])
+    wide = _CLEAR * len(shown.columns)
+    for text, (at, row, left, right) in itertools.product(ax.texts, zip(x, y, *reach, strict=True)):
+        column, height = text.xy
+        if abs(height - row) < 0.5 and left - wide < column < right + wide:
+            # away from the lines, which rise to the right
+            text.xyann = column, height + (_ASIDE if column < at else -_ASIDE)
+    ax.errorbar(x, y, xerr=abs(reach - x), fmt="o", color=INK, elinewidth=1)
     ax.plot(x, y, color=INK, alpha=0.35)
-    ax.plot(exact, y, "--", color=INK)
+    ax.plot(exact, y, "--|", color=INK, markersize=9)
 
 
 def phase(shown: Shown) -> Drawing:
@@ -189,9 +192,11 @@ def phase(shown: Shown) -> Drawing:
             known = cells.assign(share=exact.fillna(measured))
             shares = pivoted(known, "share").reindex_like(whole)
             _plot_contours(ax, shares)
-            _plot_freezing(ax, of_rows[cells.index[0]], plane)
         first = cells.iloc[0]
-        ax.set_title(", ".join(filter(None, [values_of(first, names), under(first["scaling"])])))
+        title = ", ".join(filter(None, [values_of(first, names), divided(first["scaling"])]))
+        if min(plane.shape) > 1 and _plot_freezing(ax, of_rows[cells.index[0]], plane):
+            title += f"\n{_FREEZING}"
+        ax.set_title(title)
     label = "entropy / ln n_keys"
     figure.colorbar(image, ax=places, label=label, fraction=0.03, pad=0.01, aspect=30)
     return figure
@@ -215,12 +220,12 @@ def _plot_contours(ax: Axes, shares: pd.DataFrame) -> None:
     ax.clabel(lines, fmt="%g", fontsize=8.5, manual=places)
 
 
-def _plot_freezing(ax: Axes, cell: Cell, shown: pd.DataFrame) -> None:
+def _plot_freezing(ax: Axes, cell: Cell, shown: pd.DataFrame) -> bool:
     """The line query_std key_std d_k^(1/2 - p) = sqrt(2 ln n_keys), in the plane of a cell and its
-    rule, if its entries are independent and Gaussian of mean 0.
+    rule, if its entries are independent and Gaussian of mean 0; True if it crosses the map.
     """
     if not isinstance(cell, SampledCell) or cell.has_mask:
-        return
+        return False
     law = cell.law
     exponent = cell.scaling[0].exponent
     spread = law.query_std * law.key_std
@@ -232,6 +237,8 @@ def _plot_freezing(ax: Axes, cell: Cell, shown: pd.DataFrame) -> None:
         x = place(freezing, shown.columns)
         y = place(at, shown.index)
         ax.plot(x, y, "--", color=INK, linewidth=1.5)
+        return bool(np.isfinite(x).any())
+    return False
 
 
 def rows(shown: Shown) -> Drawing:
@@ -245,7 +252,7 @@ def rows(shown: Shown) -> Drawing:
         weights = drawn.pivot_table(index="query", columns="key", values="weight")
         image = plot_plane(ax, weights, most=32 // columns, cmap=SEQUENTIAL, vmin=0, vmax=1)
         largest = weights.max(axis=1).mean()
-        ax.set_title(f"d_k = {d_k}, {scaling}\nmean of largest: {largest:.2f}")
+        ax.set_title(f"d_k = {d_k}, {divided(scaling)}\nmean of largest: {largest:.2f}")
     axes[0].invert_yaxis()
     figure.colorbar(image, ax=axes, label="weight", shrink=0.8, pad=0.01, aspect=30)
     return figure

@@ -10,19 +10,20 @@ import numpy as np
 import pandas as pd
 
 from experiments.figures.words import (
-    LETTERS_PER_INCH,
+    divided,
     is_number,
     listed,
     named,
     naming,
     short,
     spoken,
-    under,
     values_of,
 )
-from experiments.kinds.declarations import CASES, Lines, Panel
+from experiments.kinds.declarations import CASES, TITLES, Lines, Panel
 from experiments.kinds.support import only_crossing
-from experiments.measuring.metric import Metric
+from experiments.measuring.cells import Floats
+from experiments.measuring.intervals import MIN_TRIALS
+from experiments.measuring.metric import FEW_DRAWS, Metric
 from experiments.tables.crossings import NORM_STATISTICS, NORMS
 from experiments.tables.results import Results
 
@@ -33,8 +34,10 @@ _CROSSING = {
     for statistic, suffix in NORM_STATISTICS.items()
     if not times_divisor
 }
+_LOG_FROM = 8  # a positive quantity with a range above this factor gets a logarithmic axis
 _MOST_RULES = 4  # beside each other
 _MOST_CASES = 9  # panels of cases
+_LETTERS = 36  # of a line of a title
 
 
 @dataclass(frozen=True)
@@ -138,23 +141,23 @@ class _Picture:
         case; and a metric that all panels have, to stand beside them.
         """
         lines, axes = self.lines, self.results.axes
-        metric = panel.title or self.results.metrics[panel.metric].title
+        metric = panel.title or TITLES.get(panel.metric)
+        metric = metric or self.results.metrics[panel.metric].title
         if lines.facet_by == CASES:
             varied = axes.varied(self.rows, *self.along)
             usual = "defaults" if varied else ""
             case = values_of(first, naming(first, varied, axes)) or usual
             is_alone = bool(case) and len(lines.panels) == 1
             parts = [case] if is_alone else [metric, case]
-            letters = int(lines.size[0] * LETTERS_PER_INCH)
-            title = "\n".join(line for part in parts for line in wrap(part, letters))
+            title = "\n".join(line for part in parts for line in wrap(part, _LETTERS))
             return title, metric if is_alone else ""
         parts = [metric]
         if panel.only:
             axis, _ = panel.only
             parts.append(f"{axis} {short(first[axis])}")
         if lines.facet_by:
-            parts.append(under(first[lines.facet_by]))
-        return ", ".join(parts), ""
+            parts.append(divided(first[lines.facet_by]))
+        return "\n".join(wrap(", ".join(parts), _LETTERS)), ""
 
     def _lines(self, part: pd.DataFrame) -> tuple[list[Line], list[str]]:
         """The lines of a panel, and the axes that change along them with x, as n_heads does with
@@ -187,6 +190,16 @@ class _Picture:
                 Line(ordered, value, places[first.name], ("" if is_titled else words, others))
             )
         return lines, [name for name in varied if name not in apart]
+
+
+def spans_widely(values: Floats) -> bool:
+    """True if the values are positive and span more than a factor of 8.
+
+    >>> spans_widely(np.array([1, 9])), spans_widely(np.array([0, 9])), spans_widely(np.array([1, 8]))
+    (True, False, False)
+    """
+    known = values[~np.isnan(values)]
+    return bool(known.size and known.min() > 0 and known.max() / known.min() > _LOG_FROM)
 
 
 def _groups(rows: pd.DataFrame, by: str | list[str]) -> list[pd.DataFrame]:
@@ -229,8 +242,8 @@ def _as_drawn(
 
 
 def _with_ends(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
-    """Rows with a mean and a law, or with their roots, and the mean two standard errors below and
-    above.
+    """Rows with a mean and a law, or with their roots, the mean two standard errors below and above,
+    and whether their trials are few.
     """
     metric, law = panel.metric, f"{panel.metric}_law"
     found = rows[[metric, law]]
@@ -239,7 +252,8 @@ def _with_ends(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
         found = np.sqrt(found)
         error = error / (2 * found[metric])  # the derivative of the root
     ends = {f"{metric}_low": found[metric] - error, f"{metric}_high": found[metric] + error}
-    return rows.assign(**found, **ends)
+    few = np.where(rows["trials"] < MIN_TRIALS, metric, "")
+    return rows.assign(**found, **ends, **{FEW_DRAWS: few})
 
 
 def _end(rows: pd.DataFrame, metric: Metric, end: str) -> pd.Series:

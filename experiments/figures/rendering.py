@@ -19,14 +19,15 @@ from experiments.config.paths import DRAWN_ROWS
 from experiments.figures import curves, maps
 from experiments.figures.lines import draw_lines
 from experiments.figures.shown import Shown
-from experiments.figures.style import DPI, STYLE, Drawing
+from experiments.figures.style import DPI, GREY, INK, STYLE, Drawing
 from experiments.figures.words import latex
 
 _TITLE_POINTS = 13
 _CAPTION_POINTS = 9.5
+_LINE_POINTS = 8
 _WIDTH_OF_LETTER = 0.55  # of the size of the font, on average
 _LINE = 1.35  # height of a line over the size of the font
-_MARGIN_INCHES = 0.09
+_MARGIN_INCHES = 0.07
 _JOINED = "\u00a0=\u00a0"
 
 # Of figures that are not lines, by name.
@@ -59,14 +60,14 @@ def render(
     *,
     formats: Iterable[str] = (),
 ) -> dict[str, bytes]:
-    """The files of a picture, by suffix: `.png` with title and caption, `.txt` with both, a line
-    each, and others.
+    """The files of a picture, by suffix: `.png` with title and caption, `.txt` with both, a after
+    the other, and others.
 
     The files contain nothing that varies between equal runs, such as dates or random ids.
 
     Args:
         plot: draws the picture; called in the style of all figures.
-        title, caption: plain text with formulas.
+        title, caption: plain text with formulas; the last line of a caption is small and grey.
         formats: suffixes of further files, `.svg` or `.pdf`, with neither title nor caption in the
             picture.
     """
@@ -106,15 +107,17 @@ def _png(drawing: Drawing, title: str, caption: str) -> bytes:
     canvas.draw()
     inner = np.asarray(canvas.buffer_rgba())
     width = inner.shape[1]
+    *sentences, line = caption.splitlines()
     above = _strip(title, width, drawing.dpi, _TITLE_POINTS)
-    below = _strip(caption, width, drawing.dpi, _CAPTION_POINTS)
+    below = [_strip(sentence, width, drawing.dpi, _CAPTION_POINTS) for sentence in sentences]
+    below.append(_strip(line, width, drawing.dpi, _LINE_POINTS, GREY))
     info = PngInfo()
     for key, value in (("Title", title), ("Description", caption)):
         # as UTF-8 always; Matplotlib chooses the encoding by the characters
         info.add_itxt(key, value)
     # The page, which has both in words, shows these rows alone.
     info.add_text(DRAWN_ROWS, f"{len(above)} {len(above) + len(inner)}")
-    whole = Image.fromarray(np.vstack([above, inner, below])).convert("RGB")
+    whole = Image.fromarray(np.vstack([above, inner, *below])).convert("RGB")
     # A third of the bytes: surfaces keep their colours, and only some pixels at edges change.
     image = whole.quantize(method=Image.Quantize.MAXCOVERAGE)
     dpi = drawing.dpi, drawing.dpi
@@ -123,7 +126,9 @@ def _png(drawing: Drawing, title: str, caption: str) -> bytes:
     return png.getvalue()
 
 
-def _strip(text: str, width: int, dpi: float, points: float) -> npt.NDArray[np.uint8]:
+def _strip(
+    text: str, width: int, dpi: float, points: float, colour: str = INK
+) -> npt.NDArray[np.uint8]:
     """A text on white, over a width in pixels, as RGBA, (height, width, 4); its height follows from
     its lines.
     """
@@ -137,7 +142,7 @@ def _strip(text: str, width: int, dpi: float, points: float) -> npt.NDArray[np.u
     height = 2 * _MARGIN_INCHES + len(lines) * points * _LINE / 72
     strip = mpl.figure.Figure(figsize=(inches, height), dpi=dpi)
     at = {"x": _MARGIN_INCHES / inches, "y": 1 - _MARGIN_INCHES / height, "va": "top"}
-    strip.text(s="\n".join(lines), fontsize=points, linespacing=_LINE, **at)
+    strip.text(s="\n".join(lines), fontsize=points, linespacing=_LINE, color=colour, **at)
     canvas = FigureCanvasAgg(strip)
     canvas.draw()
     return np.array(canvas.buffer_rgba())[:, :width]

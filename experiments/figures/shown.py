@@ -15,6 +15,7 @@ from experiments.measuring.experiment import MEASURED
 from experiments.tables.results import Results, SweepAxes
 
 _TRIAL = "trial"  # of tables with single draws, which show the first
+_MOST_WORDS = 10  # on rows left out
 
 
 @dataclass(frozen=True)
@@ -109,4 +110,6 @@ def _left_out(table: pd.DataFrame, rows: pd.DataFrame, axes: SweepAxes) -> str:
             parts.append(values if name == "scaling" else f"{name} = {values}")
     if len(rest):
         parts.append(counted(len(rest), "further row"))
-    return "; ".join(parts)
+    named = "; ".join(parts)
+    is_long = len(named.split()) > _MOST_WORDS
+    return counted(len(table) - len(rows), "further row") if is_long else named

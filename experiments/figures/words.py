@@ -1,7 +1,7 @@
 """Words of figures: the axes of a table by name, and formulas as Matplotlib's mathtext.
 
 Axes are the fields of a cell, such as d_k, n_keys and inputs. Captions, labels and names of rules
-are plain text, such as `|J|_F under d_k^1/2`, because files and the terminal show them too; `latex`
+are plain text, such as `variance of a score, divided by d_k^1/2`, because files and the terminal show them too; `latex`
 typesets them for a drawing.
 """
 
@@ -119,17 +119,13 @@ def short(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def under(scaling: str) -> str:
-    """The name of a scaling in a sentence.
+def divided(scaling: str, sign: str = "divided by") -> str:
+    """The name of a scaling in a sentence, or after a sign.
 
-    >>> under("unscaled"), under("d_k^1/2"), under("8")
-    ('unscaled', 'under d_k^1/2', 'under the divisor 8')
+    >>> divided("unscaled"), divided("d_k^1/2"), divided("8", "÷")
+    ('unscaled', 'divided by d_k^1/2', '÷ 8')
     """
-    if scaling == UNSCALED:
-        return scaling
-    return (
-        f"under the divisor {scaling}" if re.fullmatch("[0-9./^]+", scaling) else f"under {scaling}"
-    )
+    return scaling if scaling == UNSCALED else f"{sign} {scaling}"
 
 
 def listed(values: Sequence[float] | Sequence[str]) -> str:
@@ -149,12 +145,12 @@ def latex(text: str) -> str:
     r"""A text with its formulas between dollar signs; those that have them already get partial signs
     only.
 
-    >>> latex("|J|_F under d_k^1/2 with n_keys = 64, or d_k^-0.3338")
-    '$|J|_F$ under $\\sqrt{d_k}$ with $n_\\mathrm{keys}$ = 64, or $d_k^{-0.3338}$'
-    >>> latex("under d_k^1/2."), latex("d_k^1/0.43"), latex("(over ln n_keys)"), latex("ln(n_keys)^1/2")
-    ('under $\\sqrt{d_k}$.', '$d_k$/0.43', '(over $\\ln n_\\mathrm{keys}$)', '$\\sqrt{\\ln n_\\mathrm{keys}}$')
-    >>> latex("d_k^1/2/0.43/ln(n_keys)^2"), latex("$|dL/dq|$ under d_k^1/2")
-    ('$\\sqrt{d_k}/(0.43\\thinspace (\\ln n_\\mathrm{keys})^{2})$', '$|\\partial L/\\partial q|$ under $\\sqrt{d_k}$')
+    >>> latex("|J|_F divided by d_k^1/2 with n_keys = 64, or d_k^-0.3338")
+    '$|J|_F$ divided by $\\sqrt{d_k}$ with $n_\\mathrm{keys}$ = 64, or $d_k^{-0.3338}$'
+    >>> latex("by d_k^1/2."), latex("d_k^1/0.43"), latex("(over ln n_keys)"), latex("ln(n_keys)^1/2")
+    ('by $\\sqrt{d_k}$.', '$d_k$/0.43', '(over $\\ln n_\\mathrm{keys}$)', '$\\sqrt{\\ln n_\\mathrm{keys}}$')
+    >>> latex("d_k^1/2/0.43/ln(n_keys)^2"), latex("$|dL/dq|$ by d_k^1/2")
+    ('$\\sqrt{d_k}/(0.43\\thinspace (\\ln n_\\mathrm{keys})^{2})$', '$|\\partial L/\\partial q|$ by $\\sqrt{d_k}$')
     """
     parts = re.split(r"(\$[^$]*\$)", text)
     parts[::2] = [_FORMULA.sub(_typeset, plain) for plain in parts[::2]]

@@ -8,23 +8,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from experiments.kinds.support import Numbers, Tables
+from experiments.kinds.support import MEDIAN_GRADIENT, Numbers, Tables
 from experiments.measuring.experiment import MEASURED
 
 # The axes that a sentence speaks of: one value, values that a sweep must have among its own, or ()
 # for any.
 Needs: TypeAlias = Mapping[str, object]
 
-READING = "Error bars, often smaller than the points: 95% intervals."
-HOLLOW = "Hollow points: too few draws for a reliable interval."
-EQUAL_WEIGHTS = "Black, dotted: equal weights of n_keys keys, as without a mask."
-JACOBIAN = "|J|_F: Frobenius norm of the Jacobian of the softmax, weights by scores."
-GRADIENT = (
-    "|dL/dq|: norm of the gradient of a loss L to a query, if the gradients of L to its attention "
-    "weights are standard normal."
-)
-MEDIAN_TITLE = "query gradient |dL/dq|, median"  # of a panel
-# Sentences of captions, each with the condition that its figure has what it speaks of.
+READING = "bars: 95% intervals"
+HOLLOW = "hollow: few draws"
+GRADIENT = "gradients at the weights: standard normal"
+# Metrics in words, for panels.
+TITLES: Mapping[str, str] = {
+    "score_variance": "variance of a score",
+    "saturated_rows": "share of rows with one weight above 0.99",
+    "jacobian_norm": "size of the softmax Jacobian, r.m.s.",
+    "jacobian_norm_median": "size of the softmax Jacobian, median",
+    "query_gradient_norm": "size of the gradient at a query, r.m.s.",
+    MEDIAN_GRADIENT: "size of the gradient at a query, median",
+}
+# Clauses on how to read a picture, each with the condition that it has what the clause speaks of.
 When: TypeAlias = Mapping[str, Callable[[Tables], bool]]
 # The metrics of the question, which SWEEP.csv has of experiments that measure rows of attention.
 METRICS_OF_ROWS = (
@@ -45,7 +48,7 @@ class Panel:
         metric: its column; the column's interval and exact values belong to it. In a table without
             intervals, they reach two standard errors. A column `_law` gives lines without exact
             values.
-        title: instead of the metric's.
+        title: instead of that in `TITLES`, or the metric's.
         floor: the lower end of the y axis, if no value is below it; the axis then is linear. Without
             it, a wide range makes the axis logarithmic.
         top: the highest value, unless all are above it; larger ones stand there.
@@ -143,8 +146,8 @@ class Figure:
             combination. Empty for all rows.
         cases: with `along`, the most combinations of the other axes and of the rules; 0 for the
             first combination of the other axes under each rule.
-        note: sentences of the plain caption on how to read the picture.
-        when: further sentences for tables with what they speak of.
+        note: clauses of the grey line on how to read the picture.
+        when: further clauses for tables with what they speak of.
         finding: title and sentence for one sweep; any other sweep has the plain title.
     """
 

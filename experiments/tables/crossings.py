@@ -37,11 +37,6 @@ NORMS = {
     "query_gradient": ("query_gradient_norm", False),
     "undivided_query_gradient": ("query_gradient_norm", True),
 }
-NORM_NAMES = {
-    "jacobian": "softmax Jacobian |J|_F",
-    "query_gradient": "query gradient |dL/dq|",
-    "undivided_query_gradient": "divisor · query gradient",
-}
 
 
 def norm_ratios(results: Results) -> pd.DataFrame:

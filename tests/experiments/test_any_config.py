@@ -157,7 +157,9 @@ def assert_true(drawing: Drawing, texts: set[str], caption: str, drawn: Shown) -
     places = {f"{x:g}" for x in xs if not isinstance(x, str)}
     sizes, *_ = caption.split("Not drawn")
     for name in axes.varied(drawn.results.measured):
-        listed = re.search(rf"\b{name} = (.+?)(?=, \w+ = |, \d+ cases of |;|\.\s|\.$)", sizes)
+        listed = re.search(
+            rf"\b{name} = (.+?)(?=, \w+ = |, \d+ cases of |, and more|;|\.\s|\.$)", sizes
+        )
         values = re.split(" and | to |, ", listed[1]) if listed else []
         usual = short(axes.usual[name])
         assert {*values} <= {usual, *map(short, drawn.rows[name])}, f"{name} of no row: {caption}"

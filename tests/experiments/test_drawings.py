@@ -13,14 +13,14 @@ from matplotlib.colors import same_color
 from experiments.config.loader import load_config
 from experiments.figures import curves
 from experiments.figures.captions import HOLLOW, plain_caption
-from experiments.figures.rendering import draw, picture
+from experiments.figures.rendering import draw
 from experiments.figures.shown import Shown, shown
 from experiments.figures.style import Drawing, colours_of
-from experiments.figures.words import is_number, listed, under, values_of
-from experiments.kinds.declarations import READING
+from experiments.figures.words import divided, is_number, listed, values_of
+from experiments.kinds.declarations import READING, TITLES
 from experiments.kinds.figures import FIGURES
 from experiments.kinds.network.layer import OF_LAYER
-from experiments.kinds.support import rows_of
+from experiments.kinds.support import has_few, rows_of
 from experiments.measuring.columns import axis_values
 from experiments.tables.results import Results
 
@@ -208,11 +208,28 @@ def test_a_caption_names_what_is_drawn_and_what_is_not(name, made):
     caption = plain_caption(FIGURES[name], what)
     assert ("Not drawn" in caption) == bool(left_out)
     assert f"Not drawn: {left_out}." in caption or not left_out
-    sizes, trials, _ = caption.partition("20 trials. ")
+    sizes, trials, _ = caption.partition("20 trials.")
     assert trials or name == "rows"
     for axis in what.results.axes.among(what.rows):
         if f" {axis} = " in f" {sizes}":
             assert f"{axis} = {listed(what.rows[axis].unique())}" in sizes
+
+
+def test_a_grey_line_is_short_whatever_the_sweep(made):
+    grid = "n_keys: [8, 9, 32], mask: [none, causal], query_std: [1, 2], key_mean: [0, 1]"
+    many = made("metrics", f"{WIDTHS}, {grid}, inputs: [gaussian, uniform, rademacher], {BOTH}")
+    for name in SWEEPS:
+        caption = plain_caption(FIGURES[name], shown(FIGURES[name], made(name)))
+        assert len(caption.split()) <= 45
+    for name in ("metrics", "length", "rules", "causal"):
+        caption = plain_caption(FIGURES[name], shown(FIGURES[name], many))
+        assert len(caption.split()) <= 45
+        assert "and more axes; 20 trials." in caption
+
+
+def title_of(panel, what: Shown) -> str:
+    """The metric of a panel in words."""
+    return panel.title or TITLES.get(panel.metric) or what.results.metrics[panel.metric].title
 
 
 def points_of(bars) -> np.ndarray:
@@ -282,7 +299,7 @@ def test_lines_are_the_rows_shown(name, drawn):
     picture, (what, drawing) = FIGURES[name].lines, drawn(name)
     is_hollow = False
     for place, panel in enumerate(picture.panels):
-        title = panel.title or what.results.metrics[panel.metric].title
+        title = title_of(panel, what)
         axes = [ax for ax in drawing.axes if title in ax.get_title().replace("\n", " ")]
         axes = drawing.axes if len(picture.panels) == 1 else axes
         assert picture.facet_by or axes == [drawing.axes[place]]
@@ -299,39 +316,76 @@ def test_lines_are_the_rows_shown(name, drawn):
             told = set().union(*(each[kind] for each in seen))
             assert told - joined[kind] == expected - joined[kind], (panel.metric, kind)
         is_hollow |= bool(others["hollow"])
+    caption = plain_caption(FIGURES[name], what)
+    assert (HOLLOW in caption) == is_hollow
     if READING in FIGURES[name].note:
-        caption = plain_caption(FIGURES[name], what)
-        assert (HOLLOW in caption) == is_hollow
-        assert ("Strokes: exact values" in caption) != is_number(what.rows[what.x])
+        assert ("strokes: exact" in caption) != is_number(what.rows[what.x])
 
 
 def test_a_title_says_which_panels_have_medians():
     for name in OF_LINES:
         for panel in FIGURES[name].lines.panels:
-            has_median = panel.metric.endswith("_median")
-            assert not panel.title or ("median" in panel.title) == has_median, name
+            title = panel.title or TITLES.get(panel.metric, panel.metric)
+            assert ("median" in title) == panel.metric.endswith("_median"), name
 
 
 @pytest.mark.parametrize("name", OF_LINES)
 def test_each_line_has_the_colour_and_the_rows_of_its_label(name, drawn):
     picture, (what, drawing) = FIGURES[name].lines, drawn(name)
-    (panel, *_), (legend,) = picture.panels, drawing.legends
-    keys = dict(zip([text.get_text() for text in legend.texts], legend.legend_handles, strict=True))
+    (panel, *_) = picture.panels
+    keys = keys_of(drawing)
     is_whole = picture.by == "scaling" and not (picture.facet_by or panel.over)
     for place, ax in enumerate(drawing.axes):
         for bars in ax.containers:
             rule, _, others = bars.get_label().partition(", ")
-            key = keys.get(bars.get_label()) or (keys[others] and keys[rule])
-            assert same_color(key.get_color(), bars[0].get_color())
+            label = bars.get_label() if bars.get_label() in keys else rule
+            assert same_color(keys[label], bars[0].get_color())
+            assert label == bars.get_label() or others in keys
             if is_whole and not place:
                 of_rule = what.rows.query("scaling == @rule")
                 assert {*bars[0].get_ydata()} <= {*of_rule[panel.metric]}
 
 
-def test_a_legend_fills_the_width_of_its_figure(made):
-    drawing = picture(shown(FIGURES["metrics"], made("metrics")))
-    drawing.draw_without_rendering()
-    assert 0.9 < drawing.legends[0].get_window_extent().x1 / drawing.bbox.x1 < 1
+def keys_of(drawing: Drawing) -> dict[str, object]:
+    """The colour of each label of a legend, or at the end of a line."""
+    keys = {
+        text.get_text().removeprefix("÷ "): text.get_color()
+        for ax in drawing.axes
+        for text in ax.texts
+    }
+    for legend in drawing.legends:
+        colours = [handle.get_color() for handle in legend.legend_handles]
+        keys |= zip([text.get_text() for text in legend.texts], colours, strict=True)
+    return keys
+
+
+def test_labels_stand_at_the_ends_of_lines_where_they_do_not_touch(made):
+    results = made("variance")
+    table = results.measured
+    for apart in (0, 1):
+        table["score_variance"] = 1 + apart * table["scaling"].map(len)
+        drawing = draw(shown(FIGURES["variance"], results))
+        texts = [text.get_text() for text in drawing.axes[0].texts]
+        assert texts == ["÷ d_k^1/2", "unscaled", "÷ 8"] * apart
+        assert bool(drawing.legends) != apart
+
+
+def test_layers_of_few_trials_are_hollow(made):
+    figure, results = FIGURES["growth"], made("growth")
+    for trials in (2, 20):
+        results["by_layer"]["trials"] = trials
+        what = shown(figure, results)
+        assert (HOLLOW in plain_caption(figure, what)) == (trials == 2)
+        assert bool(others_of(draw(what).axes[0])["hollow"]) == (trials == 2)
+
+
+def test_a_caption_counts_the_curves_under_others(made):
+    figure, results = FIGURES["length"], made("length")
+    table = results.measured
+    for apart in (0, 1):
+        table["max_weight_exact"] = table["n_keys"] + apart * table["divisor"]
+        caption = plain_caption(figure, shown(figure, results))
+        assert ("; 1 curve under others." in caption) != apart
 
 
 @pytest.mark.parametrize(
@@ -353,7 +407,8 @@ def test_words_name_a_lone_mechanism_and_what_changes_along_x(drawn):
     pairs = "d_k: 16, n_keys: 32, variants: [{}, {d_k: 4, n_keys: 8}]"
     sweep = f"experiment: mechanisms, softcap: 20, n_queries: 4, {pairs}, {BOTH}"
     _, drawing = drawn("mechanisms", sweep)
-    assert [text.get_text() for text in drawing.legends[0].texts] == ["soft cap 20"]
+    assert [*keys_of(drawing)] == ["soft cap 20"]
+    assert not drawing.legends
     ax = drawing.axes[-1]
     assert ax.get_xlabel() == "d_k (also differing: n_keys)"
     assert (ax.get_xscale(), [*ax.get_xticks()]) == ("log", [4, 16])
@@ -378,8 +433,8 @@ def test_without_exact_values_there_is_no_stroke(made):
         )
         strokes = [bool(others_of(ax)["exact"]) for ax in draw(single).axes]
         assert strokes == [exact == 2, True]
-        assert "Strokes: exact values" in plain_caption(figure, single)
-        assert ("elsewhere they join" in plain_caption(figure, whole)) == (exact != 2)
+        assert "strokes: exact" in plain_caption(figure, single)
+        assert ("where known" in plain_caption(figure, whole)) == (exact != 2)
 
 
 @pytest.mark.parametrize(
@@ -414,13 +469,15 @@ def test_assumptions_are_ratios_to_the_first_row(drawn):
     cells = [text.get_text() for text in drawing.axes[0].get_yticklabels()]
     assert len(cells) == 9
     for ax, metric in zip(drawing.axes, curves._CHANGED, strict=True):
-        title = what.results.metrics[metric].title
-        assert ax.get_title() == title.replace("$|dL/dq|$", "query gradient |dL/dq|")
+        title = TITLES.get(metric) or what.results.metrics[metric].title
+        assert ax.get_title().replace("\n", " ") == title
         groups = what.rows.groupby("scaling", sort=False)
+        assert (len(others_of(ax)["hollow"]) > 0) == has_few(metric)(what.tables)
         for bars, (rule, rows) in zip(ax.containers, groups, strict=True):
-            assert bars.get_label() == under(rule)
+            assert bars.get_label() == divided(rule)
             x, y, *reach = points_of(bars).T
             ratios = rows[[metric, f"{metric}_low", f"{metric}_high"]] / rows[metric].iloc[0]
+            ratios = ratios.where(ratios[metric] >= curves._LEAST_RATIO)
             np.testing.assert_allclose([x, *reach], ratios.T)
             for place, (_, row) in zip(y, rows.iterrows(), strict=True):
                 others = {"key_mean": 0, "inputs": "gaussian"}
@@ -450,7 +507,7 @@ def test_a_distribution_has_the_densities_and_the_kurtosis(drawn):
 
 def test_maps_have_the_ratios_of_the_first_combination_and_their_crossings(drawn):
     what, drawing = drawn("map")
-    names = {"softmax Jacobian |J|_F": "jacobian", "query gradient |dL/dq|": "query_gradient"}
+    names = {"softmax Jacobian": "jacobian", "gradient at a query": "query_gradient"}
     for ax in drawing.axes[:6]:
         norm, statistic = ax.get_title().split(", ")
         one = {"norm": names.get(norm, "undivided_query_gradient"), "statistic": statistic}
@@ -461,8 +518,8 @@ def test_maps_have_the_ratios_of_the_first_combination_and_their_crossings(drawn
         np.testing.assert_allclose(np.exp(ax.images[0].get_array()), plane)
         for text in ax.texts:
             column, row = text.xy
-            ratio = plane[row, round(column)]
-            assert float(text.get_text()) == pytest.approx(ratio, rel=0.05, abs=0.005)
+            ratio = plane[round(row), round(column)]
+            assert float(text.get_text().strip("<")) == pytest.approx(ratio, rel=0.05, abs=0.005)
         equal = crossings[crossings["level"] == 1].sort_values("n_keys")
         x, y, *reach = points_of(ax.containers[0]).T
         assert y.tolist() == [0, 1, 2]
@@ -475,13 +532,15 @@ def test_phases_have_the_shares_of_each_case_and_the_line_of_freezing(drawn):
     what, drawing = drawn("phase")
     groups = what.rows.groupby(["query_std", "scaling"], sort=False)
     for ax, ((spread, rule), rows) in zip(drawing.axes[:-1], groups, strict=True):
-        assert ax.get_title() == f"query std = {spread:g}, {under(rule)}"
+        title, *dashed = ax.get_title().splitlines()
+        assert title == f"query std = {spread:g}, {divided(rule)}"
         plane = rows.assign(share=rows["entropy"] / np.log(rows["n_keys"]))
         shares = plane.pivot_table(index="n_keys", columns="d_k", values="share")
         np.testing.assert_allclose(ax.images[0].get_array(), shares)
         exponent = rows["exponent"].iloc[0]
         freezing = [line for line in ax.lines if line.get_linestyle() == "--"]
         assert bool(freezing) == (exponent < 1 / 2)
+        assert bool(dashed) == any(np.isfinite(line.get_xdata()).any() for line in freezing)
         for line in freezing:
             d_k, n_keys = (first * 4 ** line.get_data()[i] for i, first in enumerate((4, 8)))
             inside = ~np.isnan(d_k)
@@ -497,4 +556,4 @@ def test_rows_are_the_weights_of_the_first_draw(drawn):
         weights = rows.pivot_table(index="query", columns="key", values="weight")
         np.testing.assert_allclose(ax.images[0].get_array(), weights)
         mean = f"mean of largest: {weights.max(axis=1).mean():.2f}"
-        assert ax.get_title() == f"d_k = {d_k}, {rule}\n{mean}"
+        assert ax.get_title() == f"d_k = {d_k}, {divided(rule)}\n{mean}"

@@ -28,8 +28,7 @@ FIGURES = (
         name="distribution",
         shows="Distribution of one score, measured and exact, and its excess kurtosis",
         metrics=("score_variance", "score_kurtosis"),
-        note="Points: measured, with 95% intervals for bins with at least 10 scores, and none for "
-        "empty bins; lines: exact.",
+        note="bars: 95% intervals of bins with 10 scores or more; lines: exact",
         when={HOLLOW: has_few("score_kurtosis")},
         finding=Finding(
             sweep="dot_products",

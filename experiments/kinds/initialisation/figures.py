@@ -1,7 +1,6 @@
 """Figure of schemes of initial weights, and its finding."""
 
 from experiments.kinds.declarations import (
-    EQUAL_WEIGHTS,
     METRICS_OF_ROWS,
     READING,
     Figure,
@@ -39,12 +38,12 @@ FIGURES = (
         shows="Variance of scores and largest weight under each scheme of initial weights",
         lines=Lines(
             "scheme",
-            (Panel("score_variance", "variance of a score"), Panel("max_weight", equal="low")),
+            (Panel("score_variance"), Panel("max_weight", equal="low")),
             (3.1, 2.9),
             by="d_model",
             facet_by="scaling",
         ),
-        note=f"{READING} {EQUAL_WEIGHTS}",
+        note=READING,
         finding=Finding(
             sweep="initialisation",
             title="GPT-2's initial weights give wider models larger scores",

@@ -5,7 +5,6 @@ from experiments.kinds.support import (
     BOTH,
     Numbers,
     Tables,
-    has_few,
     is_below,
     rows_of,
 )
@@ -56,12 +55,11 @@ FIGURES = (
             facet_by=CASES,
             columns=3,
         ),
-        note="Median loss of held-out text over runs.",
+        note="points: medians over runs",
         when={
-            "Bars: from the lowest to the highest run.": lambda tables: _runs(tables) < _RANKED,
-            "Bars: intervals of at least 95%.": lambda tables: _runs(tables) >= _RANKED,
-            "Hollow points: fewer than 20 runs.": has_few("final_loss"),
-            f"Losses above {_TOP:g} nats stand at the top.": _has_cut,
+            "bars: lowest to highest run": lambda tables: _runs(tables) < _RANKED,
+            "bars: intervals of at least 95%": lambda tables: _runs(tables) >= _RANKED,
+            f"losses above {_TOP:g} nats: at the top": _has_cut,
         },
         finding=Finding(
             sweep="language",

@@ -2,7 +2,6 @@
 
 from experiments.kinds.declarations import (
     GRADIENT,
-    MEDIAN_TITLE,
     METRICS_OF_ROWS,
     READING,
     Figure,
@@ -48,11 +47,11 @@ FIGURES = (
         shows="Largest weight and gradient under each mechanism",
         lines=Lines(
             "",
-            (Panel("max_weight", floor=0), Panel(MEDIAN_GRADIENT, MEDIAN_TITLE)),
+            (Panel("max_weight", floor=0), Panel(MEDIAN_GRADIENT)),
             (5.0, 3.1),
             facet_by="scaling",
         ),
-        note=f"{GRADIENT} {READING}",
+        note=f"{READING}; {GRADIENT}",
         finding=Finding(
             sweep="mechanisms",
             title="Caps, sinks, norms and sigmoids do not replace the division",

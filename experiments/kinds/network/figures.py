@@ -18,10 +18,11 @@ _DEEP = 48  # layers of the deep stack
 _ERRORS = 3  # standard errors, beyond chance
 _ALIKE = 0.9  # the least cosine of tokens that are alike
 _COSINE = "cosine of two tokens"
+_BARS = "bars: two standard errors"
 _BY_LAYER = "by_layer"  # the kind of the table
 _LAW: When = {
-    "Lines: law of many heads in a wide stream.": knows(_BY_LAYER, "cosine_law"),
-    "Lines join points where no law is known: d_k below 32, a mask, RoPE or an MLP.": (
+    "lines: law of many heads": knows(_BY_LAYER, "cosine_law"),
+    "lines without a law join points": (
         lambda tables: bool(tables[_BY_LAYER]["cosine_law"].isna().any())
     ),
 }
@@ -63,7 +64,7 @@ FIGURES = (
             (
                 Panel(
                     "stream_gradient",
-                    "gradient to the stream, over that above the last layer",
+                    "gradient to the stream, r.m.s., over that above the last layer",
                     root=True,
                     only=("layers", max),
                 ),
@@ -74,9 +75,7 @@ FIGURES = (
             columns=2,
             table=_BY_LAYER,
         ),
-        note="All matrices are fresh and random. A random gradient, independent at each token above "
-        "the last layer, runs back to the first, from right to left. Points: root mean squares and "
-        "mean cosines before each layer, ± two standard errors.",
+        note=f"a random gradient runs from right to left; {_BARS}",
         when=_LAW,
         finding=Finding(
             sweep="network",
@@ -99,7 +98,7 @@ FIGURES = (
             columns=3,
             table=_BY_LAYER,
         ),
-        note="Points: mean cosines before each layer, ± two standard errors.",
+        note=_BARS,
         when=_LAW,
         finding=Finding(
             sweep="collapse",

@@ -26,8 +26,7 @@ FIGURES = (
         shows="Attention weights of a few queries under each scaling and d_k",
         metrics=("query", "key", "scaled_score", "weight"),
         along=("d_k",),
-        note="The first draw: an illustration that shows no trend; sweeps of the experiment "
-        "saturation have means over many draws.",
+        note="the first draw alone",
         finding=Finding(
             sweep="single_rows",
             title="Without division, one key gets most of the weight",

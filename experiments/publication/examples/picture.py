@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from experiments.figures.axes import plain_numbers, spans_widely
+from experiments.figures.axes import plain_numbers
 from experiments.figures.lines import plot_exact
 from experiments.figures.maps import ink_on
+from experiments.figures.panels import spans_widely
 from experiments.figures.rendering import render
 from experiments.figures.style import (
     DIVERGING,

@@ -161,7 +161,7 @@ def render_model(results: Path, name: str) -> list[bytes]:
     numbers = finding.numbers(tables)
     if numbers is None:
         raise Problem(f"the tables do not support: {finding.title}")
-    caption = f"{finding.sentence.format(**numbers)} {_ABOUT}"
+    caption = f"{finding.sentence.format(**numbers)}\n{_ABOUT}"
     return [*render(partial(plot, tables), finding.title, caption).values()]
 
 

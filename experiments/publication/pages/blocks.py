@@ -76,7 +76,7 @@ def _gallery(source: Source) -> str:
     parts = []
     for path in (path for sweep in config.sweeps for path in drawn[sweep.name]):
         title, caption = map(formulas, drawn_texts(path))
-        sentence = caption.partition(". ")[0].rstrip(".")
+        sentence = caption.splitlines()[0].rstrip(".")
         table = folder / f"{path.parent.name}.csv"
         parts.append(
             f"## {title}\n\n{sentence} ([table]({source.link(table)})).\n\n"

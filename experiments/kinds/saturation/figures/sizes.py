@@ -1,11 +1,11 @@
 """Figures of gradients, and of rules and maps over d_k and n_keys."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from experiments.kinds.declarations import (
     GRADIENT,
-    JACOBIAN,
-    MEDIAN_TITLE,
     READING,
     Figure,
     Finding,
@@ -23,7 +23,6 @@ from experiments.kinds.support import (
     exact_or_measured,
     factor,
     is_level,
-    knows,
     rises,
     rows_of,
     significant,
@@ -35,7 +34,6 @@ from sdpa.scaling import SCALED, UNSCALED
 
 _WIDTH, _WITH_LN = "d_k^1", "d_k^1/2/0.43/ln(n_keys)"
 _KEPT = 1.5  # the most change of a weight that is kept
-_IS_MAP = varies("d_k", "n_keys")
 _GRID = {"d_k": (), "n_keys": (), "scaling": BOTH}
 
 
@@ -86,6 +84,14 @@ def _map(tables: Tables) -> Numbers:
     return {end: significant(at, 2) for end, at in ends(rows, "n_keys", "crossing").items()}
 
 
+def _falls(column: str) -> Callable[[Tables], bool]:
+    """A condition of tables: some ratio of gradients falls through 1, by this column."""
+    return lambda tables: (
+        "crossings" in tables
+        and bool(rows_of(tables, "crossings", level=1.0)[column].notna().any())
+    )
+
+
 FIGURES = (
     Figure(
         name="correlation",
@@ -115,12 +121,7 @@ FIGURES = (
         metrics=("entropy",),
         along=("d_k", "n_keys"),
         cases=12,
-        note="Colour: measured.",
-        when={
-            "Contours: exact values, or measured ones where these are unknown.": _IS_MAP,
-            "Dashed, if in this range: where Gaussian rows of many keys freeze, σ = sqrt(2 ln n_keys), which is d_k = "
-            "2 ln n_keys for unscaled rows; σ is the standard deviation of their scores.": _IS_MAP,
-        },
+        when={"contours: exact where known": varies("d_k", "n_keys")},
         finding=Finding(
             sweep="phase",
             title="Without division, wide heads attend to few keys; with d_k^1/2, to many",
@@ -166,16 +167,16 @@ FIGURES = (
         lines=Lines(
             "d_k",
             (
-                Panel("jacobian_norm_median", "softmax Jacobian |J|_F, median"),
-                Panel("jacobian_norm", "softmax Jacobian |J|_F, root mean square"),
-                Panel(MEDIAN_GRADIENT, MEDIAN_TITLE),
-                Panel("query_gradient_norm", "query gradient |dL/dq|, root mean square"),
+                Panel("jacobian_norm_median"),
+                Panel("jacobian_norm"),
+                Panel(MEDIAN_GRADIENT),
+                Panel("query_gradient_norm"),
             ),
             (9, 6),
             columns=2,
             shares=True,
         ),
-        note=f"{JACOBIAN} {GRADIENT} {READING}",
+        note=f"{READING}; {GRADIENT}",
         finding=Finding(
             sweep="dimension",
             title="Without division, typical gradients first rise with width, then fall",
@@ -192,16 +193,10 @@ FIGURES = (
         metrics=("jacobian_norm_median", MEDIAN_GRADIENT, "jacobian_norm", "query_gradient_norm"),
         rules=BOTH,
         along=("d_k", "n_keys"),
-        note=f"{JACOBIAN} {GRADIENT} divisor\u00a0·\u00a0query gradient lacks the factor 1/divisor of the "
-        "chain rule.",
+        note=GRADIENT,
         when={
-            "Colour, and number from 0.01 where there is room: the unscaled norm over that under "
-            "d_k^1/2; red: unscaled is larger.": knows("ratios", "ratio"),
-            "Points, joined in grey: where this ratio falls through 1, with 95% intervals; an end beyond the grid is "
-            "missing.": knows("crossings", "crossing"),
-            "Dashed, from one n_keys to the next: the same of exact values.": knows(
-                "crossings", "crossing_exact"
-            ),
+            "points: ratio 1, with 95% intervals": _falls("crossing"),
+            "strokes: exact": _falls("crossing_exact"),
         },
         finding=Finding(
             sweep="crossing",

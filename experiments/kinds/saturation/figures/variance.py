@@ -2,7 +2,7 @@
 
 from experiments.kinds.declarations import (
     GRADIENT,
-    MEDIAN_TITLE,
+    HOLLOW,
     READING,
     Figure,
     Finding,
@@ -20,6 +20,7 @@ from experiments.kinds.support import (
     ends,
     exact_or_measured,
     factor,
+    has_few,
     is_alone_level,
     is_level,
     knows,
@@ -85,15 +86,15 @@ FIGURES = (
         lines=Lines(
             "",
             (
-                Panel("score_variance", "variance of a score"),
+                Panel("score_variance"),
                 Panel("max_weight"),
                 Panel("entropy"),
-                Panel(MEDIAN_GRADIENT, MEDIAN_TITLE),
+                Panel(MEDIAN_GRADIENT),
             ),
             (7.5, 4.1),
             columns=2,
         ),
-        note=f"{GRADIENT} {READING}",
+        note=f"{READING}; {GRADIENT}",
         finding=Finding(
             sweep="dimension",
             title="Only d_k^1/2 removes the effect of width",
@@ -110,17 +111,13 @@ FIGURES = (
         lines=Lines(
             "d_k",
             (
-                Panel("score_variance", "variance of a score"),
+                Panel("score_variance"),
                 Panel("score_variance", "the same over its exact value", over="exact"),
             ),
             (9, 4),
         ),
         note=READING,
-        when={
-            "All rules divide the same scores, so that the deviation on the right is that of each.": (
-                varies("scaling")
-            )
-        },
+        when={"right: alike for every rule": varies("scaling")},
         finding=Finding(
             sweep="dimension",
             title="Only d_k^1/2 keeps the variance of scores level",
@@ -135,10 +132,10 @@ FIGURES = (
         name="assumptions",
         shows="Metrics under changed assumptions, over their value in the first row",
         metrics=_CHANGED,
-        note="Each point: a metric over its value in the first row, with the 95% interval of the "
-        f"cell. An arrow: a smaller ratio. {GRADIENT}",
+        note=f"{READING}; arrow: a smaller ratio; {GRADIENT}",
         when={
-            "Strokes: of exact values.": knows(MEASURED, "max_weight_exact"),
+            "strokes: exact": knows(MEASURED, "max_weight_exact"),
+            HOLLOW: lambda tables: any(has_few(metric)(tables) for metric in _CHANGED),
         },
         finding=Finding(
             sweep="assumptions",

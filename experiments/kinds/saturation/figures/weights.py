@@ -3,10 +3,7 @@
 import operator
 
 from experiments.kinds.declarations import (
-    EQUAL_WEIGHTS,
     GRADIENT,
-    JACOBIAN,
-    MEDIAN_TITLE,
     READING,
     Figure,
     Finding,
@@ -40,7 +37,6 @@ _POWERS = (
     MEDIAN_GRADIENT,
     "query_gradient_norm",
 )
-_TITLES = {MEDIAN_GRADIENT: MEDIAN_TITLE, "query_gradient_norm": "query gradient |dL/dq|, r.m.s."}
 
 
 def _causal(tables: Tables) -> Numbers:
@@ -99,10 +95,10 @@ FIGURES = (
         shows="Attention under each mask",
         lines=Lines(
             "n_keys",
-            (Panel("max_weight"), Panel("entropy"), Panel(MEDIAN_GRADIENT, MEDIAN_TITLE)),
+            (Panel("max_weight"), Panel("entropy"), Panel(MEDIAN_GRADIENT)),
             (10, 3.7),
         ),
-        note=f"{GRADIENT} {READING}",
+        note=f"{READING}; {GRADIENT}",
         finding=Finding(
             sweep="causal",
             title="A causal mask sharpens attention, less so in longer rows",
@@ -122,7 +118,7 @@ FIGURES = (
             (Panel("entropy", equal="high"), Panel("max_weight", equal="low")),
             (9, 4),
         ),
-        note=f"{READING} {EQUAL_WEIGHTS}",
+        note=READING,
         finding=Finding(
             sweep="length",
             title="The largest weight shrinks as rows grow longer",
@@ -139,12 +135,12 @@ FIGURES = (
         metrics=("max_weight", "score_variance", "entropy", "jacobian_norm"),
         lines=Lines(
             "exponent",
-            tuple(Panel(metric, _TITLES.get(metric, "")) for metric in _POWERS),
+            tuple(map(Panel, _POWERS)),
             (9, 5.4),
             by="d_k",
             columns=3,
         ),
-        note=f"{JACOBIAN} {GRADIENT} {READING}",
+        note=f"{READING}; {GRADIENT}",
         finding=Finding(
             sweep="powers",
             title="Only the power 1/2 makes narrow and wide heads alike",
@@ -167,7 +163,7 @@ FIGURES = (
             ),
             (11, 3.6),
         ),
-        note=f"{READING} {EQUAL_WEIGHTS}",
+        note=READING,
         finding=Finding(
             sweep="dimension",
             title="Only d_k^1/2 keeps the largest weight level",
