@@ -92,6 +92,12 @@ def test_a_value_that_few_draws_carry_is_not_tested(metric, compared, few_draws,
     assert rows["p_value"].notna().tolist() == [is_tested]
 
 
+@pytest.mark.parametrize(("n_keys", "root"), [(4096, 39), (4096, 41), (512, 39)])
+def test_squares_of_weights_of_long_rows_need_more_draws(n_keys, root):
+    table = table_of(jacobian_trace=around(0.5, 0.499 / root, 0.5)).assign(n_keys=n_keys)
+    assert judged(table)["p_value"].notna().tolist() == [n_keys == 512 or root**2 > 1600]
+
+
 def test_values_of_heavy_tails_are_not_tested():
     for inputs, is_tested in (("student_t", True), ("lognormal", False)):
         table = table_of(max_weight=around(0.3, 0.005, 0.3)).assign(inputs=inputs)
