@@ -213,6 +213,7 @@ const map = (() => {
         cell.textContent = value === null ? "–" : words.digits(value);
       }
     });
+    for (const row of document.querySelectorAll(".quantities tbody tr")) row.hidden = !row.querySelector("[data-value]:not([data-value=''])");
     $("most-entropy").textContent = `at most ln n = ${words.digits(Math.log(state.n_keys))}`;
     $("most-keys").textContent = `at most ${words.keys(state.n_keys)}`;
   }
