@@ -53,7 +53,7 @@ def same(one: Any, other: Any, tolerance: float = 1e-13) -> bool:
 
 
 def growth(power: float) -> float:
-    """The slope of ln variance against ln d_k under the divisor d_k^power."""
+    """The slope of ln variance against ln d_k with the divisor d_k^power."""
     return log2(variance(8, 8**power) / variance(4, 4**power))
 
 

@@ -14,12 +14,14 @@ from experiments.kinds.network.tables import beside_law
 from experiments.kinds.support import BOTH
 from experiments.measuring.columns import as_json, defaults
 from experiments.measuring.experiment import load_experiment
+from experiments.publication.models.figures import read_model
 from experiments.publication.pages import settings
 from sdpa import PairLaw, softmax, theory
 from tests.prose import part, prose
 from tests.shipped import OF_FULL, RESULTS, ROOT, STUDY, shipped_only
 
 PLAIN, SCALED = BOTH
+MODEL = read_model(RESULTS)
 SOURCES = yaml.safe_load((ROOT / "docs/numbers.yaml").read_text(encoding="utf-8"))
 _MEDIAN = "query_gradient_median_after"
 _NUMBER = r"(?<![\d.,])([−-]?\d+(?:,\d{3})*(?:\.\d+)?%?)"
@@ -111,6 +113,17 @@ def at_the_low_rate():
     return -np.diff(losses)[:, 0]
 
 
+def trained_with():
+    """The trained SmolLM2 with each divisor."""
+    return rows(MODEL["by-divisor"], weights="trained")
+
+
+def damage(divisor):
+    """Its r.m.s. gradient at a query, over that with its own divisor."""
+    gradients = trained_with().set_index("divisor")["query_gradient"]
+    return gradients[divisor] / gradients[8]
+
+
 def ratio_at_one_key(d_k):
     """The median |dL/dq| of 4,000 rows of 64 keys, of which one has a gradient, without the division over
     that with it.
@@ -125,7 +138,6 @@ def ratio_at_one_key(d_k):
     return medians[0] / medians[1]
 
 
-MODEL = pd.read_csv(RESULTS / "models/smollm2/by-divisor.csv")
 NAMES = globals() | {
     "STUDY": STUDY,
     "theory": theory,

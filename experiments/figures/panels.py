@@ -66,7 +66,7 @@ class ShownPanel:
         title: the metric, and the value, rule or case that the panel is of.
         beside: the metric, where the title does not have it; else empty.
         x_label: the name of x, with the axes that change along it.
-        crossing: the exact d_k where the metric unscaled equals that under d_k^1/2, if x is d_k and
+        crossing: the exact d_k where the metric unscaled equals that with d_k^1/2, if x is d_k and
             there is one.
     """
 

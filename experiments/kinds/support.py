@@ -32,7 +32,7 @@ def rows_of(tables: Tables, kind: str = MEASURED, **values: object) -> Table:
 
 
 def only_crossing(tables: Tables, norm: str, statistic: str) -> float | None:
-    """The exact d_k where a norm unscaled equals that under d_k^1/2; None unless the sweep has
+    """The exact d_k where a norm unscaled equals that with d_k^1/2; None unless the sweep has
     exactly one, and measures it with its interval.
     """
     if "crossings" not in tables:  # a sweep of few d_k

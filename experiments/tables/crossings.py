@@ -2,7 +2,7 @@
 through 0.1.
 
 The main table of a sweep comes in; the derived tables `ratios` and `crossings` come out. Below a
-crossing the unscaled norm is larger than that under d_k^1/2 (level 1), or than a tenth of it (level
+crossing the unscaled norm is larger than that with d_k^1/2 (level 1), or than a tenth of it (level
 0.1); above it, it is smaller.
 """
 

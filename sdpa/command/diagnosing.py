@@ -64,7 +64,7 @@ _ADVICE = {
     ),
     "flat": (
         "the spread is below 0.2, so that weights are almost equal, and the head averages. Check "
-        "that scores are divided only once; after QK-norm, --scaling is 1 over the gain."
+        "that scores are divided only once, or name the divisor that the model uses: --scaling RULE."
     ),
     "wide": (
         "the spread is above 2: usual for trained heads; in an untrained model, check that the scores "

@@ -3,7 +3,7 @@ the rows of a head.
 
 With s the scaled scores of a row over the n keys that its query sees, w their softmax and J its
 Jacobian, means are over all rows with n of at least 2. Independent q and k with independent entries
-of mean 0 give the scores of a row the variance d_k Var[q_a] Var[k_a] / c^2 under the divisor c, and
+of mean 0 give the scores of a row the variance d_k Var[q_a] Var[k_a] / c^2 with the divisor c, and
 
     variance_ratio = mean of 1/(n-1) sum_j (s_j - mean)^2, over that
                    = length_effect alignment_effect

@@ -3,7 +3,7 @@
 The scores of an unscaled row of n keys, with standard normal queries and keys, have the standard
 deviation sigma = |q|, about sqrt(d_k). Rows condense at sigma_c = sqrt(2 ln n). Beyond, the two
 largest scores decide: with their gap x, |J|_F is 2 e^-x / (1 + e^-x)^2. A median feels the typical
-gap, and a mean the few rows whose gap is small. Under d_k^1/2, |J|_F^2 is e / n to leading order.
+gap, and a mean the few rows whose gap is small. With d_k^1/2, |J|_F^2 is e / n to leading order.
 docs/theory.md derives the laws and compares them with exact numbers.
 
 Frozen rows, of sigma > sigma_c, tend to the weights of Poisson-Dirichlet PD(m, 0), m = sigma_c /
@@ -94,7 +94,7 @@ def jacobian_crossing_law(n_keys: float) -> float:
 
 @cache
 def median_crossing(norm: str, n_keys: int) -> float:
-    """The d_k at which medians of a norm are equal, unscaled and under d_k^1/2.
+    """The d_k at which medians of a norm are equal, unscaled and with d_k^1/2.
 
     The norm is a field of `NormMedians`, and q, k ~ N(0, 1). The relative error is below 2e-3 for
     jacobian_norm, 6e-3 for weight_jacobian_norm and 2e-2 for query_gradient_norm.
@@ -166,11 +166,11 @@ def typical_query_crossing(n_keys: float) -> float:
 
 
 def mean_crossing(n_keys: float) -> float:
-    """The d_k with the same E|J|_F^2 unscaled and under d_k^1/2, with the first correction in 1 / n.
+    """The d_k with the same E|J|_F^2 unscaled and with d_k^1/2, with the first correction in 1 / n.
 
     E|J|_F^2 is g_n / (3 sigma) (1 - b / sigma) unscaled, with the density g_n of the gap of the two
     largest of n normal scores at 0, g_n^2 = 2 ln n - ln ln n - ln(4 pi) + 2 gamma, and b near
-    sqrt(2 ln n); and e / n (1 - (4 e^2 - 4 e + 1) / n) under d_k^1/2. The correction is (8 e^2 - 14
+    sqrt(2 ln n); and e / n (1 - (4 e^2 - 4 e + 1) / n) with d_k^1/2. The correction is (8 e^2 - 14
     e + 2) / n.
 
     >>> f"{mean_crossing(4096):.3g}"

@@ -61,7 +61,7 @@ def largest_gradient(n_keys):
 
 
 def mean_crossing(n_keys):
-    """The d_k with the same E|J|_F^2 unscaled and under d_k^1/2."""
+    """The d_k with the same E|J|_F^2 unscaled and with d_k^1/2."""
 
     def excess(d_k):
         unscaled, scaled = (attention_expectations(d_k, n_keys, c) for c in (1.0, d_k**0.5))

@@ -174,7 +174,7 @@ const map = (() => {
     words.typeset($("rule"), `Divided by ${ruleName(state.p)}`);
   }
 
-  /* The d_k from which on typical gradients are larger under √d_k than unscaled, where it is known. */
+  /* The d_k from which on typical gradients are larger with √d_k than without, where it is known. */
   function sizes(n_keys) {
     const places = [["query_gradient", "at a query (|∂L/∂q|)"], ["jacobian", "through the softmax (|J|_F)"]];
     const known = places.map(([norm, place]) => [map.crossing(data.crossings[norm], n_keys), place]).filter(([d_k]) => d_k);

@@ -21,13 +21,12 @@ _ENDS = (("", ""), ("_low", "_high"), ("_high", "_low"))
 _LOSS, _GRADIENT = "final_loss", "query_gradient_median_after"
 _COLOURS = UNORDERED_COLOURS[2:4]  # of no rule in the figure beside it
 _LEAST = 1e-10  # ratio on the axis
-_TITLE = "Losses are mostly higher without the division, vanished gradients or not"
+_TITLE = "The loss is mostly higher without the division, whether gradients vanish or not"
 _CAPTION = (
-    "Points: settings of decoders of width 64, trained for 400 steps, each rule at its best learning "
-    "rate. Up: loss without the division minus that under d_k^1/2. Right: median |dL/dq| without it over "
-    "that under d_k^1/2, after training; those below 10⁻¹⁰ stand there. Where point and bar are left of the "
-    "dotted line, a tenth, the gradient has vanished; where a bar crosses it, this is undecided. Bars: from "
-    "end to end of both intervals."
+    "Each point is a small decoder: its loss without the division minus that with it, over the ratio of "
+    "their typical gradients after training.\n"
+    "width 64, 400 steps, each rule at its best rate; left of the dotted line: vanished, below a tenth; "
+    "bars: from end to end of both intervals; smaller ratios stand at 10⁻¹⁰"
 )
 
 
@@ -68,8 +67,8 @@ def _draw(without: pd.DataFrame, scaled: pd.DataFrame) -> Drawing:
     ax.axvline(0.1, color=INK, linestyle=":")
     ax.set(
         xscale="log",
-        xlabel="median |dL/dq| after training, without the division over with it",
-        ylabel="loss without minus with it (nats)",
+        xlabel="median size of the gradient at a query after training, without over with division",
+        ylabel="loss without minus with division (nats)",
     )
     legend(ax)
     return figure

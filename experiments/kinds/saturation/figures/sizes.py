@@ -58,7 +58,7 @@ def _phase(tables: Tables) -> Numbers:
 
 
 def _rules(tables: Tables) -> Numbers:
-    """None unless the largest weight falls under d_k^1/2, and varies little with the logarithm."""
+    """None unless the largest weight falls with d_k^1/2, and varies little with the logarithm."""
     root, with_ln = (rows_of(tables, correlation=0, scaling=rule) for rule in (SCALED, _WITH_LN))
     most = with_ln["max_weight_high"].max() / with_ln["max_weight_low"].min()
     if not (rises(root, "n_keys", "max_weight", falls=True) and most < _KEPT):
