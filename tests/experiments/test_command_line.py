@@ -146,20 +146,20 @@ def test_an_exception_in_one_part_is_a_line_and_stops_no_other(suite, monkeypatc
         patch.setattr(analyse, "DERIVED_TABLES", tables)
         patch.setattr(rendering, "draw", planted_in("variance", rendering.draw))
         patch.setattr(draw, "words_of", planted_in("gradients", draw.words_of))
-        patch.setattr(index, "answers", planted)
+        patch.setattr(index, "cards", planted)
         ended = suite("all", "--jobs", "1", text=drawn.replace("trials: 3", "trials: 4"))
     assert ended.returncode == 1
     parts = (
         "derived/mine/slopes.csv not made",
         f"{figure} not made",
         f"{titled} not made",
-        "page, section answers",
+        "page, section cards",
     )
     lines = [f"{part}: KeyError: 'planted'" for part in parts]
     assert ended.stderr.splitlines()[:5] == [*lines, f"traceback: {notes}"]
     assert notes.read_text().count("in planted") == 4
     assert [path.stem for path in figures.glob("*.png")] == ["saturation"]
-    assert "Sections are missing.</strong> page, section answers" in page.read_text()
+    assert "Sections are missing.</strong> page, section cards" in page.read_text()
     assert suite("check").returncode == 1
     printed(suite("all", "--jobs", "1"))
     assert all(path.exists() for path in (figure, titled, suite.folder / TABLES[2]))
