@@ -52,7 +52,7 @@ def wrapped(text: str) -> str:
 def listed(table: Sequence[Row], columns: Mapping[str, tuple[str, str]]) -> str:
     """One line for each of the first rows, below the headings of its columns, and their legend.
 
-    By heading, a column has a field of a row, as `str.format` takes it, and a meaning.
+    By heading, a column has a field of a row, as `str.format` takes it, and a meaning. NaN is a dash.
 
     >>> print(listed([{"head": 3, "top": 1 / 3}, {"head": 11, "top": 1}], {"share": ("{top:.2f}", "of all")}))
     head share
@@ -64,7 +64,7 @@ def listed(table: Sequence[Row], columns: Mapping[str, tuple[str, str]]) -> str:
     names = indices(table)
     lines = [[*names, *columns]]
     for row in table[:_MOST_LINES]:
-        fields = [field.format(**row) for field, _ in columns.values()]
+        fields = [field.format(**row).replace("nan", "–") for field, _ in columns.values()]
         lines.append([str(row.get(name, "")) for name in names] + fields)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     shown = [" ".join(map(str.rjust, line, widths)) for line in lines]

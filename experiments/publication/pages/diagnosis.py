@@ -49,7 +49,7 @@ DIAGNOSIS_COLUMNS: tuple[Column, ...] = (
 
 def printed_diagnosis() -> str:
     """The output of `sdpa diagnose`, without its legend, on normal q and k of four heads, of which
-    head 1 is not divided, head 2 is divided twice, and head 3 has a sink.
+    head 0 has a sink, head 1 is not divided, and head 3 is divided twice.
     """
     return _block(_DIAGNOSE, *_diagnosed())
 
@@ -77,10 +77,10 @@ def _block(command: str, *parts: str) -> str:
 def _diagnosed() -> tuple[str, str, str]:
     """How files are read, the table of heads, and the advice."""
     q, k = np.random.default_rng(0).standard_normal((2, 8, 4, 64, 64))  # 8 sequences
+    q[:, 0] += 1
+    k[:, 0, 0] += 1
     q[:, 1] *= 8
-    q[:, 2] /= 8
-    q[:, 3] += 1
-    k[:, 3, 0] += 1
+    q[:, 3] /= 8
     text = io.StringIO()
     with TemporaryDirectory() as folder, contextlib.chdir(folder):
         np.save("q.npy", q)
