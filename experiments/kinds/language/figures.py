@@ -63,7 +63,7 @@ FIGURES = (
         },
         finding=Finding(
             sweep="language",
-            title="From unit queries and keys, the decoder learns better with the division",
+            title="Training from variance 1 ends at a lower loss with the division",
             sentence="From q and k of variance 1, {steps.most:,} steps end at {plain:.2f} nats per "
             "character without division, and at {root:.2f} after division by d_k^1/2, each at its best rate.",
             needs={

@@ -54,13 +54,13 @@ class Curves(NamedTuple):
 
 
 class Card(NamedTuple):
-    """A card: its subject, title and caption of the figure, the sweep, the quantity in words, and its
-    curves.
+    """A card: its subject, title and sentence of the finding, the sweep, the quantity in words, and
+    its curves.
     """
 
     subject: str
     headline: str
-    caption: str
+    sentence: str
     sweep: str
     quantity: str
     curves: Curves
@@ -77,7 +77,8 @@ def cards(sweeps: Mapping[str, Results]) -> Iterator[Card]:
         words = words_of(figure, shown(figure, results))
         if words.is_found:
             curves = curves_of(results)
-            yield Card(subject, words.title, words.caption, results.name, quantity, curves)
+            sentence, _, _ = words.caption.partition("\n")
+            yield Card(subject, words.title, sentence, results.name, quantity, curves)
 
 
 def _along_widths(metric: str, results: Results) -> Curves:
