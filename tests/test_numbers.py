@@ -92,7 +92,7 @@ def networks(found):
     """
     table = found.measured
     axes = ["layers", *found.axes.varied(table)]
-    names = [f"stream_gradient_growth{end}" for end in ("_low", "_high")]
+    names = ["stream_gradient_growth"]
     plain_rows, scaled = (rows(table, scaling=rule).set_index(axes)[names] for rule in BOTH)
     return plain_rows.merge(scaled, left_index=True, right_index=True, suffixes=("", "_root"))
 

@@ -187,7 +187,7 @@ def _mark_crossing(ax: Axes, at: float) -> None:
     """The d_k where the norm unscaled equals that with d_k^1/2; its words stand above its line."""
     ax.margins(y=0.25)  # the words stand over the lines
     ax.axvline(at, ymax=_BELOW_WORDS, color=INK, linestyle=":", linewidth=1, zorder=0)
-    text = f"unscaled and d_k^1/2 cross at {significant(at, 2):g} (exact)"
+    text = f"unscaled and d_k^1/2 cross near {significant(at, 2):g}"
     ax.text(1, 1, text, transform=ax.transAxes, ha="right", va="top", fontsize=9)
 
 

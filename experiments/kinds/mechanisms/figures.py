@@ -54,7 +54,7 @@ FIGURES = (
         note=f"{READING}; {GRADIENT}",
         finding=Finding(
             sweep="mechanisms",
-            title="Caps, sinks, norms and sigmoids do not replace the division",
+            title="Before training, caps, sinks, norms and sigmoids do not replace the division",
             sentence="At d_k = {d_k.most:,} with a soft cap, a sink, QK-norm or a sigmoid, the mean "
             "largest of {n_keys.most:,} weights is at least {least:.2f} without division, at most "
             "{most:.2f} with d_k^1/2.",

@@ -170,7 +170,7 @@ MODEL_FIGURES = {
         Finding(
             title="Without its division, SmolLM2's gradients explode; trained weights make it worse",
             sentence="Without division, the gradient at the embedding is {low:.0f} to {high:.0f} times "
-            "that with √d_k for random weights, and more than {trained:,} times for trained ones.",
+            "that with √d_k for one draw of random weights, and more than {trained:,} times for trained ones.",
             numbers=_of_layers,
         ),
     ),

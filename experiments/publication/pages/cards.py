@@ -21,7 +21,7 @@ from experiments.tables.results import Results
 from sdpa.scaling import UNSCALED
 
 # Blocks and steps of the setup of this name in docs/findings.md.
-_QUICK_DECODER = (2, 180)
+_SHORT_DECODER = (2, 180)
 
 
 class Curves(NamedTuple):
@@ -103,7 +103,7 @@ def _along_steps(results: Results) -> Curves:
     values = losses.pivot_table(index="step", columns="scaling", values="test_loss")[[*BOTH]]
     d_k, layers, steps = map(int, best.iloc[0][["d_k", "layers", "steps"]])
     at = f"at d_k = {d_k}, in {layers} blocks, after {steps:,} steps"
-    setup = "the quick decoder" if (layers, steps) == _QUICK_DECODER else ""
+    setup = "the short decoder" if (layers, steps) == _SHORT_DECODER else ""
     return Curves(values, best.loc[[*BOTH], "final_loss"].tolist(), at, setup)
 
 
@@ -116,5 +116,5 @@ _CARDS: dict[str, tuple[str, str, Callable[[Results], Curves]]] = {
         "median gradient at a query",
         partial(_along_widths, "query_gradient_norm_median"),
     ),
-    "Training": ("losses", "loss in nats per character", _along_steps),
+    "Training": ("losses", "median loss (curves: mean) in nats per character", _along_steps),
 }
