@@ -181,6 +181,7 @@ def test_a_sentence_has_the_numbers_of_its_source(words):
     places = numbers(words)
     assert places, "no page has these words"
     values = np.ravel(eval(SOURCES[words], NAMES))
+    assert len(values)
     for printed in places:
         if not printed:  # a sentence without a number
             assert all(values)

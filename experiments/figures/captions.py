@@ -19,7 +19,7 @@ from experiments.figures.panels import ShownPanel, spans_widely
 from experiments.figures.shown import Shown
 from experiments.figures.words import is_joined, listed, short, spoken
 from experiments.kinds.declarations import HOLLOW, Figure, Needs
-from experiments.kinds.support import is_few
+from experiments.kinds.support import exact_or_measured, is_few
 from experiments.measuring.columns import Json, as_json, defaults
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.tables.results import Results, SweepAxes
@@ -178,10 +178,12 @@ def _hidden(panel: ShownPanel, what: Shown) -> int:
     values = np.concatenate(alike)
     is_log = panel.declared.floor is None and spans_widely(values)
     scale = np.log if is_log else np.asarray
+    if np.isnan(values).all():
+        return 0
     near = _THICKNESS * np.ptp(scale(values[~np.isnan(values)]))
     tables = [line.rows.set_index(what.x) for line in panel.lines]
-    exact = [rows.get(f"{metric}_exact", rows[metric]).fillna(rows[metric]) for rows in tables]
-    curves = scale(pd.concat(exact, axis=1).to_numpy())
+    known = [exact_or_measured(rows, metric) for rows in tables]
+    curves = scale(pd.concat(known, axis=1).to_numpy())
     apart = abs(curves[:, :, np.newaxis] - curves[:, np.newaxis]).max(axis=0)
     return int(np.triu(apart <= near, 1).any(axis=1).sum())
 

@@ -21,7 +21,6 @@ from experiments.figures.style import (
     panels,
 )
 from experiments.figures.words import divided, named, values_of
-from experiments.kinds.declarations import TITLES
 from experiments.kinds.support import MEDIAN_GRADIENT, is_few
 from experiments.measuring.cells import Floats
 from experiments.measuring.metric import FEW_DRAWS
@@ -62,8 +61,8 @@ def assumptions(shown: Shown) -> Drawing:
         ax.set_xscale("log")
         ax.set_xlim(left=max(ax.get_xlim()[0], _LEAST_RATIO))
         plain_numbers(ax.xaxis)
-        title = TITLES.get(metric) or results.metrics[metric].title
-        ax.set_title("\n".join(wrap(title, _TITLE_LETTERS)), fontsize=9.5)
+        title = "\n".join(wrap(results.metrics[metric].title, _TITLE_LETTERS))
+        ax.set_title(title, fontsize=9.5)
         ax.set_xlabel("over its value in the first row", fontsize=8.5)
     places[0].set_yticks(range(len(cells)), cells)
     places[0].invert_yaxis()

@@ -19,7 +19,7 @@ from experiments.figures.words import (
     spoken,
     values_of,
 )
-from experiments.kinds.declarations import CASES, TITLES, Lines, Panel
+from experiments.kinds.declarations import CASES, Lines, Panel
 from experiments.kinds.support import only_crossing
 from experiments.measuring.cells import Floats
 from experiments.measuring.intervals import MIN_TRIALS
@@ -141,8 +141,7 @@ class _Picture:
         case; and a metric that all panels have, to stand beside them.
         """
         lines, axes = self.lines, self.results.axes
-        metric = panel.title or TITLES.get(panel.metric)
-        metric = metric or self.results.metrics[panel.metric].title
+        metric = panel.title or self.results.metrics[panel.metric].title
         if lines.facet_by == CASES:
             varied = axes.varied(self.rows, *self.along)
             usual = "defaults" if varied else ""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from experiments.kinds.support import MEDIAN_GRADIENT, Numbers, Tables
+from experiments.kinds.support import Numbers, Tables
 from experiments.measuring.experiment import MEASURED
 
 # The axes that a sentence speaks of: one value, values that a sweep must have among its own, or ()
@@ -18,15 +18,6 @@ Needs: TypeAlias = Mapping[str, object]
 READING = "bars: 95% intervals"
 HOLLOW = "hollow: few draws"
 GRADIENT = "gradients at the weights: standard normal"
-# Metrics in words, for panels.
-TITLES: Mapping[str, str] = {
-    "score_variance": "variance of a score",
-    "saturated_rows": "share of rows with one weight above 0.99",
-    "jacobian_norm": "size of the softmax Jacobian, r.m.s.",
-    "jacobian_norm_median": "size of the softmax Jacobian, median",
-    "query_gradient_norm": "size of the gradient at a query, r.m.s.",
-    MEDIAN_GRADIENT: "size of the gradient at a query, median",
-}
 # Clauses on how to read a picture, each with the condition that it has what the clause speaks of.
 When: TypeAlias = Mapping[str, Callable[[Tables], bool]]
 # The metrics of the question, which SWEEP.csv has of experiments that measure rows of attention.
@@ -48,7 +39,7 @@ class Panel:
         metric: its column; the column's interval and exact values belong to it. In a table without
             intervals, they reach two standard errors. A column `_law` gives lines without exact
             values.
-        title: instead of that in `TITLES`, or the metric's.
+        title: instead of the metric's.
         floor: the lower end of the y axis, if no value is below it; the axis then is linear. Without
             it, a wide range makes the axis logarithmic.
         top: the highest value, unless all are above it; larger ones stand there.

@@ -155,7 +155,10 @@ def _quantiles(norm: str, meaning: str, title: str) -> tuple[RowMetric, ...]:
     )
 
 
-_JACOBIAN = "Frobenius norm of the softmax Jacobian J = diag(w) - w w^T", "softmax Jacobian $|J|_F$"
+_JACOBIAN = (
+    "Frobenius norm of the softmax Jacobian J = diag(w) - w w^T",
+    "size of the softmax Jacobian",
+)
 _GRADIENT = (
     "norm of dL/dq = K^T J g / divisor, with one standard normal gradient g to the weights of each "
     "row"
@@ -250,8 +253,14 @@ METRICS: tuple[KernelMetric, ...] = (
         "Jacobian of the weights to the query, $|dw/dq|_F$",
     ),
     # E |dL/dq|^2 over g is |dw/dq|_F^2, which has less noise than drawn gradients.
-    _root("query_gradient_norm", _GRADIENT, "|dL/dq|", "$|dL/dq|$", "weight_jacobian_norm"),
-    *_quantiles("query_gradient_norm", _GRADIENT, "$|dL/dq|$"),
+    _root(
+        "query_gradient_norm",
+        _GRADIENT,
+        "|dL/dq|",
+        "size of the gradient at a query",
+        "weight_jacobian_norm",
+    ),
+    *_quantiles("query_gradient_norm", _GRADIENT, "size of the gradient at a query"),
     RowMetric(
         "key_gradient_norm",
         "norm of dL/dk, with standard normal gradients to the weights; root mean square over keys",
@@ -291,7 +300,7 @@ METRICS: tuple[KernelMetric, ...] = (
         "saturated_rows",
         f"share of rows with a weight above {SATURATED}",
         f"P(max_j w_j > {SATURATED})",
-        f"share of rows with a weight > {SATURATED}",
+        f"share of rows with one weight above {SATURATED}",
         "share",
         compute=lambda batch: (batch.values("max_weight") > SATURATED).astype(float),
         exact=_exact("saturated_rows", _SHARE_ACCURACY),

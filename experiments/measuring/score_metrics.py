@@ -63,7 +63,7 @@ SCORE_METRICS = (
         "score_variance",
         "variance of the scaled scores, pooled over draws",
         "Var[q.k] / divisor^2",
-        "variance of scaled scores",
+        "variance of a score",
         compute=lambda shape, divisor: shape.variance / divisor**2,
         exact=_exact(
             "score_variance",

@@ -22,8 +22,9 @@ def leftovers(config: Config, folder: Path) -> dict[str, list[Path]]:
     for sidecar in sorted(folder.glob("*.json")):
         name = sidecar.stem
         with suppress(TableError):
-            sums = read_sidecar(sidecar)["sha256"]
-            if name not in kept:
+            made = read_sidecar(sidecar)
+            sums = made["sha256"]
+            if name not in kept and made.get("sweep") == name:
                 tables = {folder / csv_name(name, kind): sums[kind] for kind in sums}
                 whole = [path for path in tables if checksum(path) == tables[path]]
                 found[name] = [*whole, sidecar]

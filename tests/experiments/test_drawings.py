@@ -17,7 +17,7 @@ from experiments.figures.rendering import draw
 from experiments.figures.shown import Shown, shown
 from experiments.figures.style import Drawing, colours_of
 from experiments.figures.words import divided, is_number, listed, values_of
-from experiments.kinds.declarations import READING, TITLES
+from experiments.kinds.declarations import READING
 from experiments.kinds.figures import FIGURES
 from experiments.kinds.network.layer import OF_LAYER
 from experiments.kinds.support import has_few, rows_of
@@ -229,7 +229,7 @@ def test_a_grey_line_is_short_whatever_the_sweep(made):
 
 def title_of(panel, what: Shown) -> str:
     """The metric of a panel in words."""
-    return panel.title or TITLES.get(panel.metric) or what.results.metrics[panel.metric].title
+    return panel.title or what.results.metrics[panel.metric].title
 
 
 def points_of(bars) -> np.ndarray:
@@ -325,7 +325,7 @@ def test_lines_are_the_rows_shown(name, drawn):
 def test_a_title_says_which_panels_have_medians():
     for name in OF_LINES:
         for panel in FIGURES[name].lines.panels:
-            title = panel.title or TITLES.get(panel.metric, panel.metric)
+            title = panel.title or panel.metric
             assert ("median" in title) == panel.metric.endswith("_median"), name
 
 
@@ -469,7 +469,7 @@ def test_assumptions_are_ratios_to_the_first_row(drawn):
     cells = [text.get_text() for text in drawing.axes[0].get_yticklabels()]
     assert len(cells) == 9
     for ax, metric in zip(drawing.axes, curves._CHANGED, strict=True):
-        title = TITLES.get(metric) or what.results.metrics[metric].title
+        title = what.results.metrics[metric].title
         assert ax.get_title().replace("\n", " ") == title
         groups = what.rows.groupby("scaling", sort=False)
         assert (len(others_of(ax)["hollow"]) > 0) == has_few(metric)(what.tables)

@@ -15,7 +15,7 @@ from experiments.figures.captions import words_of
 from experiments.figures.shown import shown
 from experiments.figures.words import short
 from experiments.kinds.figures import FIGURES
-from experiments.kinds.support import BOTH, rows_of, widest
+from experiments.kinds.support import BOTH, exact_or_measured, rows_of, widest
 from experiments.publication.pages.markup import digits
 from experiments.tables.results import Results
 from sdpa.scaling import UNSCALED
@@ -75,7 +75,7 @@ def cards(sweeps: Mapping[str, Results]) -> Iterator[Card]:
             continue
         results = sweeps[figure.finding.sweep]
         words = words_of(figure, shown(figure, results))
-        if words.is_found:
+        if words.is_found and {*BOTH} <= {*results.measured["scaling"]}:
             curves = curves_of(results)
             sentence, _, _ = words.caption.partition("\n")
             yield Card(subject, words.title, sentence, results.name, quantity, curves)
@@ -84,7 +84,7 @@ def cards(sweeps: Mapping[str, Results]) -> Iterator[Card]:
 def _along_widths(metric: str, results: Results) -> Curves:
     """A metric of textbook rows, exact where theory knows it."""
     rows = results.measured
-    known = rows.assign(value=rows[f"{metric}_exact"].fillna(rows[metric]))
+    known = rows.assign(value=exact_or_measured(rows, metric))
     values = known.pivot_table(index="d_k", columns="scaling", values="value")[[*BOTH]]
     last = widest(rows).iloc[0]
     at = f"at d_k = {digits(last['d_k'])} with {digits(last['n_keys'])} keys"
@@ -92,12 +92,8 @@ def _along_widths(metric: str, results: Results) -> Curves:
 
 
 def _along_steps(results: Results) -> Curves:
-    """Losses of decoders at the best rate of each rule, from q and k of variance 1; of several sizes,
-    the last.
-    """
+    """Losses of decoders at the best rate of each rule, from q and k of variance 1."""
     start = {"initial": "unit", "initial_divisor": UNSCALED}
-    best = rows_of(results, "bands", **start)
-    start |= {name: best[name].iloc[-1] for name in results.axes.varied(best)}
     best = rows_of(results, "bands", **start).set_index("scaling")
     losses = rows_of(results, "history", **start)
     values = losses.pivot_table(index="step", columns="scaling", values="test_loss")[[*BOTH]]

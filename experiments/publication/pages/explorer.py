@@ -15,7 +15,7 @@ from statistics import median_high, multimode
 import numpy as np
 import pandas as pd
 
-from experiments.kinds.support import significant
+from experiments.kinds.support import exact_or_measured, significant
 from experiments.measuring.columns import axis_values
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.sampling import SampledCell
@@ -115,7 +115,7 @@ def _medians(
         return []
     rows = pd.concat(usual)
     for name in _MEDIANS:
-        rows[name] = rows.get(f"{name}_exact", rows[name]).fillna(rows[name])
+        rows[name] = exact_or_measured(rows, name)
     rows = rows[rows["d_k"].isin(widths) & rows["n_keys"].isin(lengths)]
     rows = rows.assign(number=rows["trials"] * rows["n_queries"]).sort_values(
         "number", kind="stable"
