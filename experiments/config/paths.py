@@ -9,7 +9,6 @@ from experiments.config.errors import UsageError
 SHIPPED_CONFIG = Path("config.yaml")
 _ROOT = Path(__file__).resolve().parents[2]
 FULL_CONFIG = _ROOT / "config.full.yaml"
-FINDINGS = _ROOT / "docs" / "findings.md"  # defines every setup
 # Those of this repository, whose sweeps findings are about.
 SHIPPED_CONFIGS = [_ROOT / "config.yaml", FULL_CONFIG, _ROOT / "quick.yaml"]
 # The results of this repository: beside its tables they have statements, examples, benchmarks.

@@ -20,9 +20,6 @@ from experiments.publication.pages.markup import digits
 from experiments.tables.results import Results
 from sdpa.scaling import UNSCALED
 
-# Blocks and steps of the setup of this name in docs/findings.md.
-_SHORT_DECODER = (2, 180)
-
 
 class Curves(NamedTuple):
     """A quantity with and without the division.
@@ -30,14 +27,12 @@ class Curves(NamedTuple):
     Attributes:
         values: the quantity along an axis, a column for each of `BOTH`.
         pair: the two numbers of the card.
-        at: the sizes of the pair, in words.
-        setup: the name of the setup in docs/findings.md; empty if it is none of them.
+        at: the setup and the sizes of the pair, in words.
     """
 
     values: pd.DataFrame
     pair: Sequence[float]
     at: str
-    setup: str
 
     @property
     def ends(self) -> list[str]:
@@ -87,8 +82,8 @@ def _along_widths(metric: str, results: Results) -> Curves:
     known = rows.assign(value=exact_or_measured(rows, metric))
     values = known.pivot_table(index="d_k", columns="scaling", values="value")[[*BOTH]]
     last = widest(rows).iloc[0]
-    at = f"at d_k = {digits(last['d_k'])} with {digits(last['n_keys'])} keys"
-    return Curves(values, values.iloc[-1].tolist(), at, "textbook rows")
+    at = f"in textbook rows with d_k = {digits(last['d_k'])} and {digits(last['n_keys'])} keys"
+    return Curves(values, values.iloc[-1].tolist(), at)
 
 
 def _along_steps(results: Results) -> Curves:
@@ -99,8 +94,7 @@ def _along_steps(results: Results) -> Curves:
     values = losses.pivot_table(index="step", columns="scaling", values="test_loss")[[*BOTH]]
     d_k, layers, steps = map(int, best.iloc[0][["d_k", "layers", "steps"]])
     at = f"at d_k = {d_k}, in {layers} blocks, after {steps:,} steps"
-    setup = "the short decoder" if (layers, steps) == _SHORT_DECODER else ""
-    return Curves(values, best.loc[[*BOTH], "final_loss"].tolist(), at, setup)
+    return Curves(values, best.loc[[*BOTH], "final_loss"].tolist(), at)
 
 
 # By subject: the figure of the finding, the quantity, and its curves.

@@ -2,7 +2,6 @@
 there.
 """
 
-import os
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from experiments.config.errors import in_part
-from experiments.config.paths import EXAMPLE_FOLDER, FINDINGS, MODELS
+from experiments.config.paths import EXAMPLE_FOLDER, MODELS
 from experiments.publication.pages import explorer
 from experiments.publication.pages.cards import cards
 from experiments.publication.pages.glossary import explained
@@ -88,7 +87,6 @@ def make_page(study: Study, config_path: Path, first: Collection[str] = ()) -> b
         cards=known,
         questions=part("quiz", lambda: [*questions(known)], []) if known else [],
         explorer=part("explorer", lambda: explorer.explorer(found.values()), {}) if has_law else {},
-        findings=Path(os.path.relpath(FINDINGS, folder.resolve())).as_posix(),
         folder=folder,
         law=explorer.LAW,
         positions=explorer.POSITIONS,
