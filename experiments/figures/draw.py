@@ -64,13 +64,11 @@ def left_out(words: Iterable[Words], absent: Collection[str]) -> Iterator[str]:
         absent: the names of sweeps that the config lacks.
     """
     lost = {each.lost: each.reason for each in words if each.lost}
-    for figure in FIGURES.values():
-        if figure.finding and figure.finding.sweep in absent:
-            name = figure.finding.sweep
-            lost[figure.finding.title] = f"findings go by names, and no sweep is named {name}"
     for reason in dict.fromkeys(lost.values()):
         titles = ", ".join(f'"{title}"' for title in lost if lost[title] == reason)
         yield f"{titles}: {reason}. {_NOTHING_TO_DO}"
+    if absent:
+        yield f"findings go by names, and no sweep is named {', '.join(sorted(absent))}. {_NOTHING_TO_DO}"
 
 
 def figure_products(

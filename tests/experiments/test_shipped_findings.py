@@ -224,6 +224,8 @@ def test_a_line_says_which_finding_is_lost_and_why():
     ):
         (line,) = left_out([words_of(figure, shown(figure, results))] * 2, ())
         assert line.startswith(f'"{title}": length: {reason}. ')
-    assert next(left_out([], ["length"])).startswith(f'"{title}": findings go by names')
+    assert next(left_out([], ["length"])).startswith(
+        "findings go by names, and no sweep is named length"
+    )
     for other in ({"is_shipped": False}, {"name": "mine"}):
         assert finding_of(figure, Results(replace(whole.sweep, **other), whole)) == ("", "")

@@ -12,6 +12,7 @@ from experiments.measuring.experiment import MEASURED
 from sdpa.scaling import UNSCALED
 
 _TOP = 4.0  # of an axis, in nats; a guess has 4.6
+_FEWEST = 3  # runs whose range tells two rules apart
 _RANKED = 9  # runs from which on the interval leaves out the extreme ones
 
 
@@ -20,7 +21,9 @@ def _losses(tables: Tables) -> Numbers:
         rows_of(tables, "bands", scaling=rule, initial="unit", initial_divisor=UNSCALED)
         for rule in BOTH
     )
-    if len(plain) != 1 or not is_below(root, plain, "final_loss"):
+    if len(plain) != 1 or _runs(tables) < _FEWEST or not is_below(root, plain, "final_loss"):
+        return None
+    if (plain["lowest_rate"] == plain["highest_rate"]).any():
         return None
     return {"plain": plain["final_loss"].item(), "root": root["final_loss"].item()}
 
