@@ -82,5 +82,6 @@ def figure_path(results: Path, sweep: str, figure: str, suffix: str) -> Path:
 
 def drawn_texts(drawing: Path) -> tuple[str, str]:
     """Title and caption of a figure, the first line of its .txt file and the others."""
-    title, *lines = drawing.with_suffix(".txt").read_text(encoding="utf-8").splitlines()
-    return title, "\n".join(lines)
+    text = drawing.with_suffix(".txt").read_text(encoding="utf-8")
+    title, _, caption = text.removesuffix("\n").partition("\n")
+    return title, caption

@@ -115,12 +115,12 @@ def plain_numbers(axis: Axis) -> None:
 
 def label_ends(axes: Sequence[Axes], *, are_rules: bool) -> bool:
     """Label lines beside their last points, in each panel that has them all and room for them; False
-    if there is none. A figure with a single label always has room.
+    if there is none. A single label has room if its line has a last point.
     """
     labels = [{bars.get_label() for bars in ax.containers} for ax in axes]
     whole = set.union(*labels)
     pairs = zip(axes, labels, strict=True)
-    chosen = [ax for ax, own in pairs if own == whole and (len(whole) == 1 or _has_room(ax))]
+    chosen = [ax for ax, own in pairs if own == whole and _has_room(ax)]
     look = {"textcoords": "offset points", "va": "center", "fontsize": _LABEL_POINTS}
     for line, label in (
         (bars[0], bars.get_label()) for panel in chosen for bars in panel.containers
@@ -131,9 +131,13 @@ def label_ends(axes: Sequence[Axes], *, are_rules: bool) -> bool:
 
 
 def _has_room(ax: Axes) -> bool:
-    """True if short labels at the ends of lines, all at the same number x, do not touch."""
+    """True if labels at the ends of lines, which are known and at the same number x, are short and
+    do not touch.
+    """
     longest = max(len(bars.get_label()) for bars in ax.containers)
     ends = np.array([bars[0].get_xydata()[-1] for bars in ax.containers])
+    if len(ends) == 1:
+        return bool(np.isfinite(ends).all())
     if ax.xaxis.have_units() or longest > _LONGEST_LABEL or np.ptp(ends[:, 0]):
         return False
     heights = np.sort(ax.transData.transform(ends)[:, 1]) * 72 / ax.figure.dpi

@@ -60,7 +60,7 @@ def render(
     *,
     formats: Iterable[str] = (),
 ) -> dict[str, bytes]:
-    """The files of a picture, by suffix: `.png` with title and caption, `.txt` with both, a after
+    """The files of a picture, by suffix: `.png` with title and caption, `.txt` with both, one after
     the other, and others.
 
     The files contain nothing that varies between equal runs, such as dates or random ids.

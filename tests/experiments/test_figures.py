@@ -38,6 +38,11 @@ def test_files_have_title_and_caption_and_come_out_byte_identical(drawn):
         assert all(text.encode() in drawing.read_bytes() for text in (title, caption))
 
 
+def test_an_empty_text_has_neither_title_nor_caption(tmp_path):
+    (tmp_path / "some.txt").write_text("")
+    assert drawn_texts(tmp_path / "some.png") == ("", "")
+
+
 def test_further_formats_are_drawn_on_request_and_kept_up_to_date(suite):
     suite("run", text=f"{SMALL}    figures: variance\n")
     pdf = suite.folder / "figures/mine/variance.pdf"
