@@ -17,8 +17,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
-from typer import Argument, Option
-from typer._click.exceptions import ClickException
+from typer import Argument, Option, TyperException
 from typer.core import TyperGroup
 
 from experiments.config.errors import (
@@ -57,7 +56,7 @@ class Commands(TyperGroup):
         """Run a command, and exit with its status."""
         try:
             sys.exit(super().main(*args, **options | {"standalone_mode": False}))
-        except ClickException as error:
+        except TyperException as error:
             message = error.format_message().removeprefix("Invalid value for ")
             _print([message.replace("Input should be", "expected")])
         except UsageError as error:
