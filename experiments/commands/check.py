@@ -30,7 +30,7 @@ def write_columns(study: Study, report: Reporter) -> None:
     if study:
         inputs = tuple(Stored(folder, one.sweep).sidecar for one in study.values())
         made = Product((folder / COLUMN_FILE,), partial(_columns, study), inputs, study.config.text)
-        build(folder, [made], report, quietly=True)
+        build(folder, [made], report, phase="tables", quietly=True)
 
 
 def _columns(study: Study) -> list[bytes]:

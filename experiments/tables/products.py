@@ -22,7 +22,6 @@ from experiments.tables.changes import Change, update
 from experiments.tables.reporter import Reporter
 
 _LEDGER = ".made.json"
-_PHASES = {".csv": "tables", ".png": "figures"}  # of a command
 MADE_WITH = ("Jinja2", "matplotlib", "numpy", "pandas", "pillow", "scipy")
 
 
@@ -80,6 +79,7 @@ def build(
     products: Sequence[Product],
     report: Reporter,
     *,
+    phase: str,
     quietly: bool = False,
     jobs: int | None = None,
 ) -> None:
@@ -89,6 +89,7 @@ def build(
         results: the folder that keeps what its products were made of.
         products: in the order of the report.
         report: shows a bar while products are made, and what became of each.
+        phase: of the command, which the bar shows: tables, figures or page.
         quietly: True to leave these files out of the counts of the summary.
         jobs: as for `experiments.running.workers.helpers`.
 
@@ -101,8 +102,7 @@ def build(
     with locked(results):
         due = [each for each in products if not each.is_current(results)]
         workers = helpers(jobs, len(due))
-        suffix = products[0].files[0].suffix if products else ""
-        bar = report.bar.phase(_PHASES.get(suffix, "page"), len(due), len(due))
+        bar = report.bar.phase(phase, len(due), len(due))
         with bar as advance, workers as submit:
             contents = {product.files[0]: submit(product.make) for product in due}
 

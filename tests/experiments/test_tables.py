@@ -239,7 +239,7 @@ def made(tmp_path):
 def built(folder, product):
     """What became of a product."""
     lines: list[str] = []
-    build(folder, [product], Reporter(verbose=True, say=lines.append))
+    build(folder, [product], Reporter(verbose=True, say=lines.append), phase="tables")
     return lines[-1].split(": ")[1]
 
 

@@ -34,7 +34,7 @@ def write_examples(results: Path, report: Reporter) -> None:
     for name in EXAMPLES:
         files = tuple(folder / f"{name}{end}" for end in DRAWN)
         products.append(Product(files, partial(_drawn, name)))
-    build(results, products, report)
+    build(results, products, report, phase="tables")
 
 
 def _numbers() -> list[bytes]:

@@ -42,7 +42,7 @@ def measure_model(results: Path, report: Reporter) -> None:
         Product(_paths(results, files), partial(_contents, files), parameters=made_of)
         for files in _MADE
     ]
-    build(results, products, report)
+    build(results, products, report, phase="tables")
     written = {file: checksum(model_path(results, file)) for file in _SHIPPED}
     sidecar = {
         "model": "SmolLM2-135M-Instruct",
@@ -93,7 +93,8 @@ def draw_model(results: Path, report: Reporter) -> None:
         )
         for name in _FIGURES
     ]
-    attempt(partial(build, results, [product], report) for product in products)
+    draw = partial(build, results, report=report, phase="figures")
+    attempt(partial(draw, [product]) for product in products)
 
 
 def _drawn(results: Path, name: str) -> list[bytes]:

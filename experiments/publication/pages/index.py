@@ -37,7 +37,7 @@ def write_page(
     sources = tuple(_sources(study))
     path = folder / "index.html"
     page = Product((path,), lambda: [make_page(study, config_path, first)], sources, options)
-    build(folder, [page], report, quietly=True)
+    build(folder, [page], report, phase="page", quietly=True)
 
 
 def _sources(study: Study) -> Iterator[Path]:
