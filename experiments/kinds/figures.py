@@ -19,7 +19,7 @@ FIGURES: Mapping[str, Figure] = {
 
 # By experiment, the metrics and other columns of SWEEP.csv beside its axes and rules.
 SUMMARIES: Mapping[str, tuple[str, ...]] = {
-    experiment: module.SUMMARY for experiment, module in parts("figures")
+    experiment: module.SUMMARY_COLUMNS for experiment, module in parts("figures")
 }
 
 

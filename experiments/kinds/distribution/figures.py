@@ -22,7 +22,7 @@ def _distribution(tables: Tables) -> Numbers:
     return ends(rows, "d_k", "score_kurtosis") if holds else None
 
 
-SUMMARY = "score_variance", "score_kurtosis"
+SUMMARY_COLUMNS = "score_variance", "score_kurtosis"
 FIGURES = (
     Figure(
         name="distribution",

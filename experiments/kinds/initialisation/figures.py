@@ -31,7 +31,7 @@ def _initialisation(tables: Tables) -> Numbers:
     }
 
 
-SUMMARY = "d_k", *METRICS_OF_ROWS
+SUMMARY_COLUMNS = "d_k", *METRICS_OF_ROWS
 FIGURES = (
     Figure(
         name="initialisation",

@@ -39,7 +39,7 @@ def _has_cut(tables: Tables) -> bool:
     return bool(losses["final_loss"].min() <= _TOP < losses["final_loss_high"].max())
 
 
-SUMMARY = (
+SUMMARY_COLUMNS = (
     "final_loss",
     "diverged",
     "spread_after",

@@ -40,7 +40,7 @@ def _mechanisms(tables: Tables) -> Numbers:
     return {"least": at_least(plain.min(), 2), "most": at_most(scaled.max(), 2)}
 
 
-SUMMARY = METRICS_OF_ROWS
+SUMMARY_COLUMNS = METRICS_OF_ROWS
 FIGURES = (
     Figure(
         name="mechanisms",

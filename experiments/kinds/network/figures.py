@@ -53,7 +53,7 @@ def _layers_until_alike(rows: Table) -> float:
     return rows.loc[is_alike, "layer"].min() - 1 if (is_alike | is_other).all() else math.nan
 
 
-SUMMARY = "stream_gradient_growth", f"first_{MEDIAN_GRADIENT}", "cosine"
+SUMMARY_COLUMNS = "stream_gradient_growth", f"first_{MEDIAN_GRADIENT}", "cosine"
 FIGURES = (
     Figure(
         name="growth",

@@ -19,7 +19,7 @@ def _rows(tables: Tables) -> Numbers:
     return {"plain": plain, "root": root} if plain > 1 / 2 > root else None
 
 
-SUMMARY = "trial", "query", "key", "scaled_score", "weight"
+SUMMARY_COLUMNS = "trial", "query", "key", "scaled_score", "weight"
 FIGURES = (
     Figure(
         name="rows",

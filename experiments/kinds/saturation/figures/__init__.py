@@ -3,5 +3,5 @@
 from experiments.kinds.declarations import METRICS_OF_ROWS
 from experiments.kinds.saturation.figures import sizes, variance, weights
 
-SUMMARY = METRICS_OF_ROWS
+SUMMARY_COLUMNS = METRICS_OF_ROWS
 FIGURES = (*variance.FIGURES, *weights.FIGURES, *sizes.FIGURES)
