@@ -166,12 +166,12 @@ def _readings(what: Shown) -> Iterator[str]:
         yield "dotted: equal weights"
     if any(is_few(panel.rows[FEW_DRAWS], metric).any() for metric, panel in metrics):
         yield HOLLOW
-    hidden = sum(_hidden(panel, what) for panel in what.panels)
+    hidden = sum(_covered_lines(panel, what) for panel in what.panels)
     if hidden and are_joined:
         yield f"{counted(hidden, 'curve')} under others"
 
 
-def _hidden(panel: ShownPanel, what: Shown) -> int:
+def _covered_lines(panel: ShownPanel, what: Shown) -> int:
     """The number of lines of a panel that lie on a later one at each of their points."""
     metric = panel.declared.metric
     alike = [each.rows[metric] for each in what.panels if each.declared == panel.declared]

@@ -21,11 +21,11 @@ from experiments.figures.style import (
     panels,
 )
 from experiments.figures.words import divided, named, values_of
-from experiments.kinds.support import MEDIAN_GRADIENT, is_few
+from experiments.kinds.figures import FIGURES
+from experiments.kinds.support import is_few
 from experiments.measuring.cells import Floats
 from experiments.measuring.metric import FEW_DRAWS
 
-_CHANGED = ("score_variance", "row_variance", "max_weight", MEDIAN_GRADIENT)
 _LEAST_RATIO = 1 / 16  # on the axis of changed assumptions
 _APART = 0.27  # at most, between the points of the scalings of a cell
 _SPREAD = 0.8  # of all of them
@@ -38,7 +38,7 @@ def assumptions(shown: Shown) -> Drawing:
     ones at the edge.
     """
     results = shown.results
-    axes = results.axes
+    axes, metrics = results.axes, FIGURES["assumptions"].metrics
     varied = axes.varied(shown.rows)
     names = [
         values_of(row, named(row, varied, axes)) or "textbook case"
@@ -50,8 +50,8 @@ def assumptions(shown: Shown) -> Drawing:
     groups = table.groupby("scaling", sort=False)
     apart = min(_APART, _SPREAD / len(groups))
     size = 11, 1.5 + 0.3 * len(cells)
-    figure, places = panels(len(_CHANGED), len(_CHANGED), size, sharey=True)
-    for ax, metric in zip(places, _CHANGED, strict=True):
+    figure, places = panels(len(metrics), len(metrics), size, sharey=True)
+    for ax, metric in zip(places, metrics, strict=True):
         for i, (scaling, rows) in enumerate(groups):
             beside = apart * (i - (len(groups) - 1) / 2)
             heights = np.array([cells.index(cell) for cell in rows["cell"]])

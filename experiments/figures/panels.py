@@ -20,7 +20,7 @@ from experiments.figures.words import (
     values_of,
 )
 from experiments.kinds.declarations import CASES, Lines, Panel
-from experiments.kinds.support import only_crossing
+from experiments.kinds.support import Tables, rows_of
 from experiments.measuring.cells import Floats
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.measuring.metric import FEW_DRAWS, Metric
@@ -132,7 +132,7 @@ class _Picture:
         lines, along = self._lines(drawn)
         also = f" (also differing: {listed([*map(spoken, along)])})" if along else ""
         has_crossing = self.x == "d_k" and metric in _CROSSING
-        crossing = only_crossing(results, *_CROSSING[metric]) if has_crossing else None
+        crossing = _only_crossing(results, *_CROSSING[metric]) if has_crossing else None
         x_label = f"{spoken(self.x)}{also}"
         return ShownPanel(panel, drawn, lines, title, beside, x_label, crossing)
 
@@ -189,6 +189,18 @@ class _Picture:
                 Line(ordered, value, places[first.name], ("" if is_titled else words, others))
             )
         return lines, [name for name in varied if name not in apart]
+
+
+def _only_crossing(tables: Tables, norm: str, statistic: str) -> float | None:
+    """The exact d_k where a norm unscaled equals that with d_k^1/2; None unless the sweep has
+    exactly one, and measures it with its interval.
+    """
+    if "crossings" not in tables:  # a sweep of few d_k
+        return None
+    rows = rows_of(tables, "crossings", norm=norm, statistic=statistic, level=1.0)
+    ends = ["crossing", "crossing_low", "crossing_high", "crossing_exact"]
+    known = rows.dropna(subset=ends)
+    return known["crossing_exact"].item() if len(rows) == len(known) == 1 else None
 
 
 def spans_widely(values: Floats) -> bool:

@@ -31,18 +31,6 @@ def rows_of(tables: Tables, kind: str = MEASURED, **values: object) -> Table:
     return table
 
 
-def only_crossing(tables: Tables, norm: str, statistic: str) -> float | None:
-    """The exact d_k where a norm unscaled equals that with d_k^1/2; None unless the sweep has
-    exactly one, and measures it with its interval.
-    """
-    if "crossings" not in tables:  # a sweep of few d_k
-        return None
-    rows = rows_of(tables, "crossings", norm=norm, statistic=statistic, level=1.0)
-    ends = ["crossing", "crossing_low", "crossing_high", "crossing_exact"]
-    known = rows.dropna(subset=ends)
-    return known["crossing_exact"].item() if len(rows) == len(known) == 1 else None
-
-
 def exact_or_measured(rows: Table, metric: str) -> "pd.Series[float]":
     """The exact value of a metric in each row, or the measured one where that is unknown."""
     measured = rows[metric]

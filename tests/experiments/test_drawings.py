@@ -370,6 +370,15 @@ def test_labels_stand_at_the_ends_of_lines_where_they_do_not_touch(made):
         assert bool(drawing.legends) != apart
 
 
+@pytest.mark.parametrize("last", [1, np.nan])
+def test_a_lone_line_has_a_label_or_a_key(last, made):
+    results = made("variance", f"{WIDTHS}, n_keys: 8, scaling: d_k^1/2")
+    results.measured.loc[results.measured.index[-1], "score_variance"] = last
+    drawing = draw(shown(FIGURES["variance"], results))
+    assert "d_k^1/2" in keys_of(drawing)
+    assert bool(drawing.legends) == np.isnan(last)
+
+
 def test_layers_of_few_trials_are_hollow(made):
     figure, results = FIGURES["growth"], made("growth")
     for trials in (2, 20):
@@ -468,7 +477,7 @@ def test_assumptions_are_ratios_to_the_first_row(drawn):
     what, drawing = drawn("assumptions")
     cells = [text.get_text() for text in drawing.axes[0].get_yticklabels()]
     assert len(cells) == 9
-    for ax, metric in zip(drawing.axes, curves._CHANGED, strict=True):
+    for ax, metric in zip(drawing.axes, FIGURES["assumptions"].metrics, strict=True):
         title = what.results.metrics[metric].title
         assert ax.get_title().replace("\n", " ") == title
         groups = what.rows.groupby("scaling", sort=False)

@@ -34,7 +34,7 @@ from sdpa.scaling import SCALED
 
 _VARIANCE = "score_variance"
 _LEVEL = (_VARIANCE, "max_weight", "entropy")
-_CHANGED = ("max_weight", "score_variance", "row_variance", MEDIAN_GRADIENT)
+_CHANGED = ("score_variance", "row_variance", "max_weight", MEDIAN_GRADIENT)
 _TEXTBOOK = {
     "inputs": "gaussian",
     "query_mean": 0,
