@@ -174,13 +174,13 @@ const map = (() => {
     words.typeset($("rule"), `Divided by ${ruleName(state.p)}`);
   }
 
-  /* The d_k from which on typical gradients are larger with √d_k than without, where it is known. */
+  /* The d_k up to which typical gradients are larger without √d_k, where it is known. */
   function sizes(n_keys) {
-    const places = [["query_gradient", "at a query (|∂L/∂q|)"], ["jacobian", "through the softmax (|J|_F)"]];
+    const places = [["query_gradient", "the median gradient at a query is larger without the division"], ["jacobian", "that of the softmax alone (|J|_F)"]];
     const known = places.map(([norm, place]) => [map.crossing(data.crossings[norm], n_keys), place]).filter(([d_k]) => d_k);
-    const from = known.map(([d_k, place]) => `${words.plain(Number(d_k.toPrecision(2)))} ${place}`).join(" and ");
-    return known.length ? `In rows of ${words.keys(n_keys)} keys, √d_k makes typical gradients larger only above d_k ≈ ${from}. Below, it makes them smaller.` :
-      `These sweeps do not tell where √d_k makes typical gradients larger in rows of ${words.keys(n_keys)} keys.`;
+    const upTo = known.map(([d_k, place]) => `${place} up to d_k ≈ ${words.plain(Number(d_k.toPrecision(2)))}`).join(", and ");
+    return known.length ? `In rows of ${words.keys(n_keys)} keys, ${upTo}.` :
+      `These sweeps do not tell where gradients are larger without the division in rows of ${words.keys(n_keys)} keys.`;
   }
 
   /* The same row under both divisors as bars; both keep the order of the weights. */
