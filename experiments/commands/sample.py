@@ -17,6 +17,7 @@ from experiments.measuring.columns import describe
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.processor import is_supported
 from experiments.running.fingerprint import measuring_source
+from experiments.running.memory import machine_memory
 from experiments.running.store import Store
 from experiments.running.work import find_work
 from experiments.running.workers import helpers
@@ -44,6 +45,11 @@ class _Rows:
     def seconds(self) -> float:
         """Estimated time of one worker."""
         return self.cell.seconds_per_trial * self.trials
+
+    @property
+    def is_small(self) -> bool:
+        """True if it needs neither more time than a sample takes nor more memory than there is."""
+        return self.seconds <= _SECONDS and self.cell.memory <= machine_memory()
 
     @property
     def order(self) -> bytes:
@@ -77,7 +83,7 @@ def measure_again(
     """Measure a sample of the cells of sweeps whose chunks are not stored, and compare the bytes.
 
     The sample has 5% of these cells, chosen by hash, and takes at most five minutes of one worker
-    by their estimates; a cell that takes more is never chosen.
+    by their estimates; a cell that takes more, or more memory than there is, is never chosen.
 
     Raises:
         DisagreementError: a measured value is another one than in its table.
@@ -109,12 +115,12 @@ def measure_again(
     if found := [*filter(None, differences)]:
         raise DisagreementError("\n".join(["expected the bytes of the table, got others:", *found]))
     if rows:
-        long = sum(each.seconds > _SECONDS for each in rows)
-        never = f"; {counted(long, 'cell')} of more than {duration(_SECONDS)} each left out"
+        large = sum(not each.is_small for each in rows)
+        never = f"; {counted(large, 'cell')} of more than {duration(_SECONDS)} or memory left out"
         report.verdict(
             "sample",
             f"{len(chosen)} of {counted(len(rows), 'cell')} without chunks measured again, equal to "
-            f"{'the byte' if is_supported() else 'rounding'}{never if long else ''}",
+            f"{'the byte' if is_supported() else 'rounding'}{never if large else ''}",
             None if chosen else FLAGGED,
         )
 
@@ -135,8 +141,9 @@ def _chosen(rows: Sequence[_Rows]) -> list[_Rows]:
     """The first 5% in the order of hashes that fit into the time."""
     found: list[_Rows] = []
     left = _SECONDS
+    most = math.ceil(_SHARE * len(rows))
     for each in sorted(rows, key=lambda each: each.order):
-        if len(found) < math.ceil(_SHARE * len(rows)) and each.seconds <= left:
+        if len(found) < most and each.is_small and each.seconds <= left:
             found.append(each)
             left -= each.seconds
     return found

@@ -4,16 +4,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 
-from experiments.config.memory import GIB, machine_memory
 from experiments.config.models import NAME, Value, sweep_model
 from experiments.config.paths import EXAMPLE_FOLDER, MODELS
 from experiments.config.sweep import Sweep
 from experiments.config.yaml_text import KeyPath
 from experiments.kinds import experiment_names
-from experiments.measuring.cells import Cell, ScaledCell
-from experiments.measuring.columns import axis_values, cell_fields, describe
+from experiments.measuring.cells import ScaledCell
+from experiments.measuring.columns import cell_fields, describe
 from experiments.measuring.experiment import load_experiment
 
 _MAX_CELLS = 100_000
@@ -72,13 +70,6 @@ def _listed(value: Value) -> list[Value]:
     return value if isinstance(value, list) else [value]
 
 
-def _growing(cell: Cell) -> list[str]:
-    """The sizes of a cell whose half saves a tenth of its memory at least."""
-    sizes = {name: value for name, value in axis_values(cell).items() if isinstance(value, int)}
-    halves = {name: replace(cell, **{name: max(value // 2, 1)}) for name, value in sizes.items()}
-    return [name for name, half in halves.items() if half.memory < 0.9 * cell.memory]
-
-
 def impossible(sweep: Sweep) -> KeyProblem | None:
     """The first reason why a valid sweep cannot run; None without any. Its path is below the block.
 
@@ -88,12 +79,6 @@ def impossible(sweep: Sweep) -> KeyProblem | None:
     if points > _MAX_CELLS:
         return (), f"got a grid of {points} cells and scalings, expected at most {_MAX_CELLS}"
     cells = sweep.cells
-    largest = max(cells, key=lambda cell: cell.memory)
-    if largest.memory > (limit := machine_memory()):
-        need = f"which needs {largest.memory / GIB:.3g} GiB per worker"
-        expected = f"expected at most the {limit / GIB:.3g} GiB of this machine"
-        less = f"; a smaller {' or '.join(_growing(largest))} needs less"
-        return (), f"got the cell {describe(largest)}, {need}, {expected}{less}"
     chunks = sum(math.ceil(sweep.trials / cell.chunk_trials) for cell in cells)
     if chunks > _MAX_CHUNKS:
         got = f"got {sweep.trials} trials in {chunks} chunks of work"

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from threadpoolctl import threadpool_limits
 
 from experiments.config.errors import UsageError, counted, in_part
-from experiments.config.memory import GIB, machine_memory
 from experiments.measuring.chunk import Chunk
 from experiments.measuring.processor import FIXED, arithmetic, is_supported
+from experiments.running.memory import GIB, growing, machine_memory
 
 if TYPE_CHECKING:
     from ctypes import c_ulong
@@ -65,26 +65,34 @@ class LocalWorkers:
     def measure(self, tasks: "Sequence[Task]") -> Generator["tuple[Task, bytes]", None, None]:
         """Packed measurements in the order of completion, as `experiments.running.work.Workers.measure`."""
         has_arithmetic = not is_supported() or arithmetic() == FIXED
-        if has_arithmetic and sum(task.seconds for task in tasks) < _BRIEF:
+        is_brief = has_arithmetic and sum(task.seconds for task in tasks) < _BRIEF
+        _require_memory(tasks, 1 if is_brief else self.slots)
+        if is_brief:
             with _thread() as thread:
                 submit: Callable[..., Future[bytes]] = thread.submit
                 yield from receive(partial(submit, Chunk.packed), tasks, 1)
             return
-        self._require_memory(tasks)
         with worker_pool(self.slots) as pool:
             in_flight = _QUEUED_PER_WORKER * self.slots
             submit = partial(pool.submit, Chunk.packed)
             yield from receive(submit, tasks, in_flight, pool.require_alive)
 
-    def _require_memory(self, tasks: "Sequence[Task]") -> None:
-        """`UsageError` if the largest cell, in all workers, needs more memory than the machine has."""
-        largest = max(tasks, key=lambda task: task.chunk.cell.memory)
-        memory, limit = largest.chunk.cell.memory, machine_memory()
-        if memory * min(self.slots, len(tasks)) > limit:
-            raise UsageError(
-                f"{largest.place}: needs {memory / GIB:.3g} GiB in each of {self}, expected at most "
-                f"{limit / GIB:.3g} GiB in all; JOBS={limit // memory} fits"
-            )
+
+def _require_memory(tasks: "Sequence[Task]", slots: int) -> None:
+    """`UsageError` if the largest cell, in all workers, needs more memory than the machine has."""
+    largest = max(tasks, key=lambda task: task.chunk.cell.memory)
+    memory, limit = largest.chunk.cell.memory, machine_memory()
+    at_a_time = min(slots, len(tasks))
+    if memory * at_a_time <= limit:
+        return
+    sizes = " or ".join(growing(largest.chunk.cell))
+    less = f"; a smaller {sizes} needs less" * bool(sizes)
+    if fitting := limit // memory:
+        less = f"; JOBS={fitting} fits"
+    raise UsageError(
+        f"{largest.place}: needs {memory / GIB:.3g} GiB in each of {counted(at_a_time, 'worker')}, "
+        f"expected at most {limit / GIB:.3g} GiB in all{less}"
+    )
 
 
 def default_jobs() -> int:

@@ -283,6 +283,21 @@ def test_check_names_figures_of_other_tables_and_fails_without_one(suite):
     assert suite("check").stderr == f"{drawn} is missing; make figures draws it\n"
 
 
+def test_memory_is_required_of_what_is_measured_here_alone(tmp_path):
+    suite = Suite(tmp_path, call)
+    huge = SMALL.replace("[1000, 2000]", "1e9")
+    assert " 3 of 3 chunks " in printed(suite("plan", text=huge))
+    ran = suite("run", "--jobs", "1")
+    assert ran.returncode == 2
+    need = (
+        r"sweep mine, cell d_k=1000000000, .* needs \S+ GiB in each of 1 worker, expected at most "
+    )
+    assert re.search(
+        need + r"\S+ GiB in all; a smaller d_k or n_keys or n_queries needs less$", ran.stderr, re.M
+    )
+    assert not [*suite.folder.glob("*.csv")]
+
+
 def test_leftovers_are_named_once_and_removed_with_nothing_else(suite):
     """Of a renamed sweep and an earlier choice of figures."""
     other = SMALL.replace("mine", "own")

@@ -121,11 +121,6 @@ PLANTED = [
     ("[4, 8]", "1..60000+1", "3:3: .*got a grid of 120000 cells and scalings"),
     ("10\n", "1e12\n", "3:3: .*got 1000000000000 trials in .* chunks of work"),
     (
-        "[4, 8]",
-        "1e9",
-        "3:3: .*got the cell d_k=1000000000, .* GiB of this machine; a smaller d_k or n_queries needs less$",
-    ),
-    (
         "trials",
         "mask: causal\n    n_queries: 99\n    trials",
         "9:16: .*n_queries: got 99, expected at most n_keys = 16 beside a mask",
