@@ -1,4 +1,4 @@
-# What users type reaches the program by the environment.
+# Options reach the program by the environment
 ANYWHERE = CONFIG RESULTS VERBOSE JOBS SCHEDULER FORMAT PYTHON CHROMIUM
 # Only typed: others may set V=1.
 TYPED = SWEEP EXAMPLE Q K V MASK SCALING OUT
@@ -6,8 +6,9 @@ export PYTHON ?= python3
 export CHROMIUM ?= /usr/bin/chromium
 
 given := $(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(v)))),$(v)))
-unknown := $(filter-out $(ANYWHERE) $(TYPED) MAKE% SHELL,$(given))
-$(if $(unknown),$(error make: got $(unknown:%=%=), expected some of $(ANYWHERE) $(TYPED)))
+known := $(ANYWHERE) $(if $(filter clear-%,$(MAKECMDGOALS)),,$(TYPED))
+odd := $(filter-out $(known) MAKE% SHELL,$(given))
+$(if $(odd),$(error make: got $(odd:%=%=), expected some of $(known)))
 TESTS = coverage faults edits cluster slow models notebooks page
 COMMANDS := $(shell sed -n 's/^\([a-z-]*\):.*\#\# .*/\1/p' Makefile)
 other := $(firstword $(filter-out $(COMMANDS) $(TESTS:%=test-%) .venv/%,$(MAKECMDGOALS)))
@@ -16,7 +17,7 @@ $(if $(other),$(error make: got $(other), expected \
 $(if $(filter quick,$(MAKECMDGOALS)),$(if $(filter CONFIG,$(given)),$(error make quick: expected make all CONFIG=$(CONFIG))))
 
 PY = .venv/bin/python
-# Dots show that it lives.
+# Dots show life.
 PIP = while kill -0 $$$$ 2>&-; do printf .; sleep 2; done & \
   $(PY) -m pip install -q --disable-pip-version-check
 PYTEST = $(PY) -m pytest -n "$${JOBS:-$(or $(WORKERS),auto)}" --dist worksteal
@@ -30,7 +31,7 @@ help: ## show this list
 
 quick: ## a first look in a minute: quick.yaml
 all: ## measure, draw, check, and write the page
-watch: ## measure and draw again at every save
+watch: ## measure and draw at every save
 plan: ## show what would run, its time and memory
 results: ## measure, and write tables
 figures: ## draw figures from tables
@@ -75,7 +76,7 @@ clean: ## remove uncommitted files that can be rebuilt
 .venv/ready: requirements.lock pyproject.toml
 	@"$$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "expected Python 3.11 or later, got $$PYTHON; choose by PYTHON=" >&2; exit 1; }
-	@echo "Installing into .venv, once: a minute or two"
+	@echo "Installing into .venv: a minute or two"
 	@rm -rf .venv
 	@"$$PYTHON" -m venv .venv
 	@$(PIP) --require-hashes -r requirements.lock

@@ -135,7 +135,14 @@ def plan(job: Job) -> None:
 
 @command(app, "config", "results", name="clear-leftovers")
 def clear_leftovers(job: Job) -> None:
-    """Remove the files of sweeps and figures that the config no longer has, and nothing else."""
+    """Remove the files of sweeps and figures that the config no longer has, as the suite wrote them.
+
+    The folder must have sound tables of every sweep of the config: else it may be that of another one.
+    """
+    for sweep in job.sweeps:
+        if fault := Stored(job.results, sweep).fault:
+            expected = f"expected the tables of all sweeps of {job.asked.config}"
+            raise UsageError(f"{job.results}: {expected}, got: {fault}; nothing is removed")
     with locked(job.results):
         for path in chain(*leftovers(job.config, job.results).values()):
             remove(path)

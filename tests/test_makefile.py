@@ -71,6 +71,7 @@ def test_every_variable_is_of_the_program():
     ("words", "message"),
     [
         (("plan", "config=quick.yaml"), "got config=, expected some of CONFIG RESULTS"),
+        (("clear-leftovers", "SWEEP=mine"), "got SWEEP=, expected some of CONFIG RESULTS"),
         (("all", "mine.yaml"), "got mine.yaml, expected CONFIG=mine.yaml"),
         (("all", "dimension"), "got dimension, expected SWEEP=dimension"),
         (("quick", "CONFIG=mine.yaml"), "quick: expected make all CONFIG=mine.yaml"),

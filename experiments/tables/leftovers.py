@@ -6,16 +6,17 @@ from pathlib import Path
 from experiments.config.errors import TableError
 from experiments.config.loader import Config
 from experiments.config.paths import DRAWN, FIGURE_FOLDER, ON_REQUEST
-from experiments.kinds.figures import FIGURES
 from experiments.running.files import checksum
+from experiments.tables.products import is_as_made
 from experiments.tables.stored import csv_name, read_sidecar
 
 
 def leftovers(config: Config, folder: Path) -> dict[str, list[Path]]:
-    """The files of each sweep NAME, and of each SWEEP/FIGURE, that a folder has beyond a config.
+    """The files of each sweep NAME, and of each SWEEP/FIGURE, that a folder has beyond a config, as the
+    suite wrote them.
 
-    A sweep has its JSON, the tables that this vouches for, and drawings with names of figures. An
-    altered table and any other file are none of them.
+    A sweep has its JSON, the tables that this vouches for, and the figures that the folder has a record
+    of. A figure of which somebody changed or added a file is none of them, and neither is any other file.
     """
     kept = {sweep.name: sweep.figures for sweep in config.sweeps}
     found: dict[str, list[Path]] = {}
@@ -28,13 +29,13 @@ def leftovers(config: Config, folder: Path) -> dict[str, list[Path]]:
                 tables = {folder / csv_name(name, kind): sums[kind] for kind in sums}
                 whole = [path for path in tables if checksum(path) == tables[path]]
                 found[name] = [*whole, sidecar]
-    for path in sorted(folder.glob(f"{FIGURE_FOLDER}/*/*")):
-        name, figure = path.parent.name, path.stem
-        if figure in FIGURES and path.suffix in (*DRAWN, *ON_REQUEST):
-            if name in found:
-                found[name].insert(0, path)  # the JSON goes last, in case that removal ends early
-            elif figure not in kept.get(name, FIGURES):
-                found.setdefault(f"{name}/{figure}", []).append(path)
+    for drawing in sorted(folder.glob(f"{FIGURE_FOLDER}/*/*{DRAWN[0]}")):
+        name, figure = drawing.parent.name, drawing.stem
+        files = [*filter(Path.exists, map(drawing.with_suffix, (*DRAWN, *ON_REQUEST)))]
+        is_left = name in found or figure not in kept.get(name, [figure])
+        if is_left and is_as_made(folder, files):
+            key = name if name in found else f"{name}/{figure}"
+            found[key] = [*files, *found.get(key, ())]  # the JSON last, if removal ends early
     return found
 
 

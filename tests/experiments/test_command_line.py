@@ -318,6 +318,26 @@ def test_leftovers_are_named_once_and_removed_with_nothing_else(suite):
     assert "left over" not in printed(suite("check"))
 
 
+def test_nothing_of_another_config_and_no_changed_figure_is_removed(suite):
+    printed(suite("run"))
+    printed(suite("draw", "--format", "svg"))
+    folder, drawn = suite.folder, suite.folder / "figures" / "mine"
+    (drawn / "metrics.svg").write_text("edited for a paper")
+    before = {*folder.rglob("*")}
+    typo = suite.folder / "typo"
+    suite.config.write_text(SMALL.replace("mine", "own"))
+    for results in (folder, typo):
+        ran = call("clear-leftovers", "--config", suite.config, "--results", results)
+        assert ran.returncode == 2
+        expected = f"{results}: expected the tables of all sweeps of {suite.config}, got: "
+        assert ran.stderr.startswith(f"{expected}{results}/own.csv is missing")
+        assert {*folder.rglob("*")} == before
+    printed(suite("run"))
+    removed = {f"removed {folder / name}" for name in (*TABLES, "mine.json")}
+    assert {*printed(suite("clear-leftovers")).splitlines()} == removed
+    assert len([*drawn.iterdir()]) == 3
+
+
 @pytest.mark.parametrize("command", ["check", "plan"])
 def test_a_command_goes_on_when_the_reader_of_its_output_leaves(suite, command):
     for made in ("run", "draw"):
