@@ -1,6 +1,17 @@
-"""Pages as a reader has them."""
+"""Pages as a reader has them, and the numbers in them."""
+
+import re
 
 from tests.suite_process import ROOT
+
+_NUMBER = r"(?<![\d.,])([−-]?\d+(?:,\d{3})*(?:\.\d+)?%?)"
+_FORMATTING = (
+    (r"\\sqrt\{(.*?)\}", r"√\1"),
+    ("<sub>", "_"),
+    ("<sup>", "^"),
+    (r"\]\([^)]*\)", ""),
+    (r"<[/!a-z][^>]*>|[*`$\\{}\[]", ""),
+)
 
 
 def part(page, heading=""):
@@ -12,3 +23,32 @@ def part(page, heading=""):
 def prose(page, heading=""):
     """The same in one line."""
     return " ".join(part(page, heading).split())
+
+
+def plain(page):
+    """A page in one line, without formatting."""
+    text = prose(page)
+    for pattern, by in _FORMATTING:
+        text = re.sub(pattern, by, text)
+    return text
+
+
+TEXT = "\n".join(map(plain, (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))))
+
+
+def numbers(words):
+    """The numbers in the places of `#`, wherever a page has these words, and others for each `…`."""
+    pattern = re.escape(words).replace(r"\#", _NUMBER).replace("…", ".{1,300}?")
+    return [match.groups() for match in re.finditer(pattern, TEXT)]
+
+
+def agrees(printed, value):
+    """True if a number is a value rounded to its digits; in whole numbers, zeros at the end count as
+    digits only among the first two.
+    """
+    digits = re.sub("[,%]", "", printed).replace("−", "-")
+    whole, _, rest = digits.partition(".")
+    zeros = 0 if rest else max(0, len(whole) - max(2, len(whole.rstrip("0"))))
+    percent = 100 if "%" in printed else 1
+    unit = 10.0 ** (zeros - len(rest))
+    return abs(float(digits) - percent * value) <= unit / 2 * (1 + 1e-9)

@@ -17,21 +17,13 @@ from experiments.measuring.experiment import load_experiment
 from experiments.publication.models.figures import read_model
 from experiments.publication.pages import settings
 from sdpa import PairLaw, softmax, theory
-from tests.prose import part, prose
+from tests.prose import agrees, numbers, part, plain
 from tests.shipped import OF_FULL, RESULTS, ROOT, STUDY, shipped_only
 
 PLAIN, SCALED = BOTH
 MODEL = read_model(RESULTS)
 SOURCES = yaml.safe_load((ROOT / "docs/numbers.yaml").read_text(encoding="utf-8"))
 _MEDIAN = "query_gradient_median_after"
-_NUMBER = r"(?<![\d.,])([−-]?\d+(?:,\d{3})*(?:\.\d+)?%?)"
-_FORMATTING = (
-    (r"\\sqrt\{(.*?)\}", r"√\1"),
-    ("<sub>", "_"),
-    ("<sup>", "^"),
-    (r"\]\([^)]*\)", ""),
-    (r"<[/!a-z][^>]*>|[*`$\\{}\[]", ""),
-)
 
 
 def rows(table, **axes):
@@ -144,35 +136,6 @@ NAMES = globals() | {
     "PairLaw": PairLaw,
     "beside_law": beside_law,
 }
-
-
-def plain(page):
-    """A page in one line, without formatting."""
-    text = prose(page)
-    for pattern, by in _FORMATTING:
-        text = re.sub(pattern, by, text)
-    return text
-
-
-TEXT = "\n".join(map(plain, (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))))
-
-
-def numbers(words):
-    """The numbers in the places of `#`, wherever a page has these words, and others for each `…`."""
-    pattern = re.escape(words).replace(r"\#", _NUMBER).replace("…", ".{1,300}?")
-    return [match.groups() for match in re.finditer(pattern, TEXT)]
-
-
-def agrees(printed, value):
-    """True if a number is a value rounded to its digits; in whole numbers, zeros at the end count as
-    digits only among the first two.
-    """
-    digits = re.sub("[,%]", "", printed).replace("−", "-")
-    whole, _, rest = digits.partition(".")
-    zeros = 0 if rest else max(0, len(whole) - max(2, len(whole.rstrip("0"))))
-    percent = 100 if "%" in printed else 1
-    unit = 10.0 ** (zeros - len(rest))
-    return abs(float(digits) - percent * value) <= unit / 2 * (1 + 1e-9)
 
 
 @shipped_only

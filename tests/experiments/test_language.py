@@ -12,7 +12,7 @@ from experiments.kinds.language.cell import Cell, run
 from experiments.measuring.chunk import Chunk
 from sdpa import Scaling, diagnose_scores
 from sdpa.row_maps import PLAIN as PLAIN_ROWS
-from tests.test_numbers import agrees, numbers
+from tests.prose import agrees, numbers
 
 PLAIN, QUARTER, ROOT = map(Scaling.parse, ("unscaled", "d_k^1/4", "d_k^1/2"))
 SMALL = Cell(
