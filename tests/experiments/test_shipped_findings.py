@@ -86,9 +86,12 @@ DERIVED = {
     "of_first": lambda rows: (w := exact_or_measured(rows, "max_weight")) / w.iloc[0],
     "visible": lambda rows: rows["n_keys"] - rows["n_queries"] + 1,
     "after": lambda rows: rows["layer"] - 1,
-    "top": lambda rows: rows.groupby("query")["weight"].transform("max"),
+    "top": lambda rows: 0 * rows["weight"] + rows.groupby("query")["weight"].max().mean(),
 }
 CONSTANTS = [0.9, 1]  # a cosine, and a variance
+NUMBER = r"(at least |at most |within |varies by |)(\d[\d,]*)(\.\d+)?(%|-fold|)"
+# Where a value lies beside its number, in units of the last digit; after other words, at most.
+ROUNDED = {"": (-0.5, 0.5), "at least ": (0, 1)}
 
 
 @cache
@@ -166,9 +169,13 @@ def judged(tables: Results, word: str, metric: str, x: str, *wheres: str) -> tup
         "level": len(level) == 1,
         "only": level == [ROOT] and len(lines) > 1,
     }
-    numbers = [first.idxmax(), *change, *(100 * (each - 1) for each in (start, end, *change))]
+    if word == "only":  # of the other rules, the least change
+        (root,) = (i for i, where in enumerate(wheres) if where == ROOT)
+        lines, change = [lines[root]], [change.pop(root), min(change)]
+    factors = [start, end] if word == "less" else change
+    numbers = [*factors, *(100 * (factor - 1) for factor in factors)]
     for values in lines:
-        numbers += [*values.agg(["min", "max", "median", "mean"]), values.iloc[0], values.iloc[-1]]
+        numbers += [values.min(), values.max(), values.iloc[0], values.iloc[-1]]
     return holds[word], numbers
 
 
@@ -185,17 +192,26 @@ def test_a_sentence_is_true_of_each_edited_sweep_that_keeps_it(name):
 
 def assert_true(sentence: str, results: Results, claims: Sequence[tuple[str, ...]]) -> None:
     sizes = results.measured[[*results.axes.usual]].select_dtypes("number")
-    known = [*CONSTANTS, *sizes.to_numpy().flat]
+    known = []
     for claim in claims:
         holds, numbers = judged(results, *claim)
         assert holds, (sentence, claim)
-        known += [*numbers, *(float(f"{number:.2g}") for number in numbers)]
-    for whole, decimals in re.findall(
-        r"(\d[\d,]*)(\.\d+)?", re.sub(r"d_k\^\S+|gpt2", "", sentence)
-    ):
+        known += [*numbers, *(float(f"{number:.2g}") for number in numbers if number > 99)]
+    words = re.sub(r"d_k\^\S+|gpt2", "", sentence)
+    for bound, whole, decimals, unit in re.findall(NUMBER, words):
         number = float(whole.replace(",", "") + decimals)
-        distance = min(abs(number - each) for each in known)
-        assert distance < 10.0 ** -len(decimals[1:]), (sentence, number)
+        others = known if bound or unit else [*known, *CONSTANTS, *sizes.to_numpy().flat]
+        low, high = ROUNDED.get(bound, (-1, 0))
+        digits = 10.0 ** len(decimals[1:]) * (np.array(others) - number)
+        assert ((low - 1e-9 <= digits) & (digits <= high + 1e-9)).any(), (sentence, number)
+
+
+def test_other_numbers_are_not_true():
+    results = tables_of("dimension")
+    sentence, _ = finding_of(FIGURES["saturation"], results)
+    for right, wrong in (("0.11", "0.12"), ("0.275", "0.278"), ("64", "65")):
+        with pytest.raises(AssertionError, match=wrong):
+            assert_true(sentence.replace(right, wrong), results, CLAIMS["dimension/saturation"])
 
 
 @pytest.mark.parametrize("drawing", FINDINGS)
