@@ -141,8 +141,10 @@ def clear_leftovers(job: Job) -> None:
     """
     for sweep in job.sweeps:
         if fault := Stored(job.results, sweep).fault:
-            expected = f"expected the tables of all sweeps of {job.asked.config}"
-            raise UsageError(f"{job.results}: {expected}, got: {fault}; nothing is removed")
+            raise UsageError(
+                f"{job.results}: expected the tables of all sweeps of {job.asked.config}, got: "
+                f"{fault}; nothing is removed"
+            )
     with locked(job.results):
         for path in chain(*leftovers(job.config, job.results).values()):
             remove(path)

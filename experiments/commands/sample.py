@@ -43,13 +43,9 @@ class _Rows:
 
     @property
     def seconds(self) -> float:
-        """Estimated time of one worker."""
-        return self.cell.seconds_per_trial * self.trials
-
-    @property
-    def is_small(self) -> bool:
-        """True if it needs neither more time than a sample takes nor more memory than there is."""
-        return self.seconds <= _SECONDS and self.cell.memory <= machine_memory()
+        """Estimated time of one worker; infinite without the memory."""
+        fits = self.cell.memory <= machine_memory()
+        return self.cell.seconds_per_trial * self.trials if fits else math.inf
 
     @property
     def order(self) -> bytes:
@@ -115,12 +111,12 @@ def measure_again(
     if found := [*filter(None, differences)]:
         raise DisagreementError("\n".join(["expected the bytes of the table, got others:", *found]))
     if rows:
-        large = sum(not each.is_small for each in rows)
-        never = f"; {counted(large, 'cell')} of more than {duration(_SECONDS)} or memory left out"
+        long = sum(each.seconds > _SECONDS for each in rows)
+        never = f"; {counted(long, 'cell')} beyond {duration(_SECONDS)} or memory left out"
         report.verdict(
             "sample",
             f"{len(chosen)} of {counted(len(rows), 'cell')} without chunks measured again, equal to "
-            f"{'the byte' if is_supported() else 'rounding'}{never if large else ''}",
+            f"{'the byte' if is_supported() else 'rounding'}{never if long else ''}",
             None if chosen else FLAGGED,
         )
 
@@ -141,9 +137,8 @@ def _chosen(rows: Sequence[_Rows]) -> list[_Rows]:
     """The first 5% in the order of hashes that fit into the time."""
     found: list[_Rows] = []
     left = _SECONDS
-    most = math.ceil(_SHARE * len(rows))
     for each in sorted(rows, key=lambda each: each.order):
-        if len(found) < most and each.is_small and each.seconds <= left:
+        if len(found) < math.ceil(_SHARE * len(rows)) and each.seconds <= left:
             found.append(each)
             left -= each.seconds
     return found

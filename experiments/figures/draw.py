@@ -44,8 +44,7 @@ def draw_sweeps(
     products = [*figure_products(folder, sound, formats)]
     # An unsound table is an error, after the figures of all others.
     required = [partial(study.require, sweep.name) for sweep in sweeps]
-    draw = partial(build, folder, products, report, phase="figures", jobs=jobs)
-    attempt([draw, *required])
+    attempt([partial(build, folder, products, report, phase="figures", jobs=jobs), *required])
     words = [product.parameters for product in products if product.parameters]
     found = dict.fromkeys(each.title for each in words if each.is_found)
     for title in [*found][:_TOLD]:

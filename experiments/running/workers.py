@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from experiments.config.errors import UsageError, counted, in_part
 from experiments.measuring.chunk import Chunk
 from experiments.measuring.processor import FIXED, arithmetic, is_supported
-from experiments.running.memory import GIB, growing, machine_memory
+from experiments.running.memory import GIB, machine_memory
 
 if TYPE_CHECKING:
     from ctypes import c_ulong
@@ -85,13 +85,10 @@ def _require_memory(tasks: "Sequence[Task]", slots: int) -> None:
     at_a_time = min(slots, len(tasks))
     if memory * at_a_time <= limit:
         return
-    sizes = " or ".join(growing(largest.chunk.cell))
-    less = f"; a smaller {sizes} needs less" * bool(sizes)
-    if fitting := limit // memory:
-        less = f"; JOBS={fitting} fits"
+    less = f"JOBS={limit // memory} fits" if memory <= limit else "smaller sizes need less"
     raise UsageError(
         f"{largest.place}: needs {memory / GIB:.3g} GiB in each of {counted(at_a_time, 'worker')}, "
-        f"expected at most {limit / GIB:.3g} GiB in all{less}"
+        f"expected at most {limit / GIB:.3g} GiB in all; {less}"
     )
 
 

@@ -7,7 +7,7 @@ from experiments.config.errors import TableError
 from experiments.config.loader import Config
 from experiments.config.paths import DRAWN, FIGURE_FOLDER, ON_REQUEST
 from experiments.running.files import checksum
-from experiments.tables.products import is_as_made
+from experiments.tables.products import Product
 from experiments.tables.stored import csv_name, read_sidecar
 
 
@@ -31,9 +31,9 @@ def leftovers(config: Config, folder: Path) -> dict[str, list[Path]]:
                 found[name] = [*whole, sidecar]
     for drawing in sorted(folder.glob(f"{FIGURE_FOLDER}/*/*{DRAWN[0]}")):
         name, figure = drawing.parent.name, drawing.stem
-        files = [*filter(Path.exists, map(drawing.with_suffix, (*DRAWN, *ON_REQUEST)))]
+        files = tuple(filter(Path.exists, map(drawing.with_suffix, (*DRAWN, *ON_REQUEST))))
         is_left = name in found or figure not in kept.get(name, [figure])
-        if is_left and is_as_made(folder, files):
+        if is_left and Product(files, list).is_current(folder) is not None:  # as it was made
             key = name if name in found else f"{name}/{figure}"
             found[key] = [*files, *found.get(key, ())]  # the JSON last, if removal ends early
     return found

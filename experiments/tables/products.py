@@ -47,6 +47,10 @@ class Product:
     inputs: tuple[Path, ...] = ()
     parameters: Any = None
 
+    def name(self, results: Path) -> str:
+        """The name of the product in the ledger of a folder of results."""
+        return os.path.relpath(self.files[0], results)
+
     def record(self) -> str:
         """SHA-256 of all that determines the files (source, libraries, inputs, parameters), and after a
         blank that of the files.
@@ -57,19 +61,8 @@ class Product:
         """True if the files are up to date; None if others lie there than those made here last, as in a
         fresh clone and after `git checkout`.
         """
-        known = ledger(results).get(_name(results, self.files), "")
-        return known == self.record() if is_as_made(results, self.files) else None
-
-
-def _name(results: Path, files: Sequence[Path]) -> str:
-    """The name of a product in the ledger of a folder of results."""
-    return os.path.relpath(files[0], results)
-
-
-def is_as_made(results: Path, files: Sequence[Path]) -> bool:
-    """True if the files of a product are those that were made here last."""
-    known = ledger(results).get(_name(results, files), "")
-    return known.split()[1:] == [_hash([*map(checksum, files)])]
+        known, now = ledger(results).get(self.name(results), ""), self.record()
+        return known == now if known.split()[1:] == now.split()[1:] else None
 
 
 def record(files: Iterable[Path], parameters: object = None) -> str:
@@ -120,9 +113,7 @@ def build(
                     return
                 content, failed = _result(product, contents.pop(path))
                 changes = [_write(*file) for file in zip(product.files, content, strict=True)]
-                keep_record(
-                    results, _name(results, product.files), "" if failed else product.record()
-                )
+                keep_record(results, product.name(results), "" if failed else product.record())
                 advance("/".join(path.parts[-2:]), 1.0)
                 tell(path, changes[0])
                 raise_all(failed)

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from experiments.commands.measure import measure_chunks
-from experiments.config.errors import MeasurementError, PartError, UsageError
+from experiments.config.errors import MeasurementError, PartError
 from experiments.config.sweep import Sweep
 from experiments.kinds.saturation.cell import EXPERIMENT, KERNEL, Cell
 from experiments.measuring.chunk import Chunk
@@ -103,17 +103,6 @@ def test_a_bug_names_its_chunk_and_keeps_its_traceback(store):
     named = r"^sweep wide, cell d_k=\d+, .*, chunk 0: KeyError: 'planted'\nTraceback "
     with pytest.raises(PartError, match=named):
         list(workers.receive(lambda *_: failed, [task], 1))
-
-
-@pytest.mark.parametrize(("size", "share", "less"), [(999, 1.5, "; JOBS=1 fits"), (2, 0.5, "")])
-def test_a_lack_of_memory_has_the_advice_that_helps(size, share, less, store, monkeypatch):
-    sizes = dict.fromkeys(("d_k", "n_keys", "n_queries"), (size,))
-    sweep = dataclasses.replace(of(SMALL, **sizes), trials=10**6)
-    tasks = find_work(store, [sweep]).todo
-    memory = int(share * tasks[0].chunk.cell.memory)
-    monkeypatch.setattr(workers, "machine_memory", lambda: memory)
-    with pytest.raises(UsageError, match=f" GiB in all{less}$"):
-        next(LocalWorkers(2).measure(tasks))
 
 
 def test_one_bar_counts_all_phases_of_a_command(monkeypatch):

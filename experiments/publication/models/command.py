@@ -93,8 +93,7 @@ def draw_model(results: Path, report: Reporter) -> None:
         )
         for name in _FIGURES
     ]
-    draw = partial(build, results, report=report, phase="figures")
-    attempt(partial(draw, [product]) for product in products)
+    attempt(partial(build, results, [each], report, phase="figures") for each in products)
 
 
 def _drawn(results: Path, name: str) -> list[bytes]:
