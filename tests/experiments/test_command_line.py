@@ -322,9 +322,8 @@ def test_nothing_of_another_config_and_no_changed_figure_is_removed(suite):
     folder, drawn = suite.folder, suite.folder / "figures" / "mine"
     (drawn / "metrics.svg").write_text("edited for a paper")
     before = {*folder.rglob("*")}
-    typo = suite.folder / "typo"
     suite.config.write_text(SMALL.replace("mine", "own"))
-    for results in (folder, typo):
+    for results in (folder, folder / "typo"):
         ran = call("clear-leftovers", "--config", suite.config, "--results", results)
         assert ran.returncode == 2
         expected = f"{results}: expected the tables of all sweeps of {suite.config}, got: "
