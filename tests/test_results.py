@@ -111,7 +111,7 @@ def test_a_card_tells_its_table_and_vanishes_with_its_finding():
     narrow = whole.measured.query("d_k < 512").assign(n_keys=4096, **level)
     edited = [*cards({"dimension": Results(whole.sweep, {**whole, "measured": narrow})})]
     assert [card.subject for card in edited] == ["Variance", "Gradients"]
-    assert {card.curves.at for card in edited} == {"at d_k = 256 with 4,096 keys"}
+    assert {card.curves.at for card in edited} == {"in textbook rows with d_k = 256 and 4,096 keys"}
 
 
 def test_the_quiz_has_the_numbers_of_theory_and_of_its_card():

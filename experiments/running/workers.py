@@ -85,7 +85,9 @@ def _require_memory(tasks: "Sequence[Task]", slots: int) -> None:
     at_a_time = min(slots, len(tasks))
     if memory * at_a_time <= limit:
         return
-    less = f"JOBS={limit // memory} fits" if memory <= limit else "smaller sizes need less"
+    less = (
+        f"JOBS={limit // memory} fits" if memory <= limit else "a smaller n_keys or d_k needs less"
+    )
     raise UsageError(
         f"{largest.place}: needs {memory / GIB:.3g} GiB in each of {counted(at_a_time, 'worker')}, "
         f"expected at most {limit / GIB:.3g} GiB in all; {less}"

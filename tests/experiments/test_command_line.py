@@ -287,7 +287,7 @@ def test_check_names_figures_of_other_tables_and_fails_without_one(suite):
 def test_memory_is_required_of_what_is_measured_here_alone(tmp_path, monkeypatch):
     suite = Suite(tmp_path, call)
     assert " 3 of 3 chunks " in printed(suite("plan", text=SMALL.replace("[1000, 2000]", "1e9")))
-    for memory, advice in ((2**41, "JOBS=1 fits"), (2**30, "smaller sizes need less")):
+    for memory, advice in ((2**41, "JOBS=1 fits"), (2**30, "a smaller n_keys or d_k needs less")):
         monkeypatch.setattr(workers, "machine_memory", lambda memory=memory: memory)
         ran = suite("run", "--jobs", "2")
         assert ran.returncode == 2
