@@ -114,6 +114,7 @@ def test_a_card_tells_its_table_and_vanishes_with_its_finding():
     assert {card.curves.at for card in edited} == {"in textbook rows with d_k = 256 and 4,096 keys"}
 
 
+@shipped_only
 def test_the_quiz_has_the_numbers_of_theory_and_of_its_card():
     asked = [*questions([*cards(TABLES)])]
     numbers = [re.findall(r"[\d.]*\d", each.right) for each in asked]

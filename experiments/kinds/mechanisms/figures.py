@@ -54,9 +54,9 @@ FIGURES = (
         note=f"{READING}; {GRADIENT}",
         finding=Finding(
             sweep="mechanisms",
-            title="Before training, caps, sinks, norms and sigmoids do not replace the division",
-            sentence="At d_k = {d_k.most:,} with a soft cap, a sink, QK-norm or a sigmoid, the mean "
-            "largest of {n_keys.most:,} weights is at least {least:.2f} without division, at most "
+            title="Before training, none of these mechanisms replaces the division",
+            sentence="At d_k = {d_k.most:,} with a soft cap of {softcap.most:g}, a sink, QK-norm or a "
+            "sigmoid, the mean largest of {n_keys.most:,} weights is at least {least:.2f} without division, at most "
             "{most:.2f} with d_k^1/2.",
             needs={
                 "d_k": (),

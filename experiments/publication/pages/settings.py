@@ -25,7 +25,7 @@ _TITLE = "The loss is mostly higher without the division, whether gradients vani
 _CAPTION = (
     "Each point is a small decoder: its loss without the division minus that with it, over the ratio of "
     "their typical gradients after training.\n"
-    "width 64, 400 steps, each rule at its best rate; left of the dotted line: median ratio below a tenth; "
+    "stream of 64, 400 steps, each rule at its best rate; left of the dotted line: median ratio below a tenth; "
     "bars: from end to end of both intervals; smaller ratios stand at 10⁻¹⁰"
 )
 
