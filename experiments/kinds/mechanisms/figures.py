@@ -58,7 +58,7 @@ FIGURES = (
         finding=Finding(
             sweep="mechanisms",
             title="Before training, none of these mechanisms replaces the division",
-            sentence="At d_k = {d_k.most:,} with a soft cap of 50, a sink, QK-norm or a "
+            sentence="At d_k = {d_k.most:,} with a cap of 50, a sink, QK-norm or a "
             "sigmoid, the mean largest of {n_keys.most:,} weights is at least {least:.2f} without division, at most "
             "{most:.2f} with d_k^1/2.",
             needs={
