@@ -43,10 +43,6 @@ _COLUMNS = {
         "mean over rows, as a share of its maximum: 1 for equal weights, 0 for one key alone",
     ),
     "saturated": ("{saturated_rows:.0%}", "share of rows with a weight above 0.99"),
-    "Jacobian": (
-        "{jacobian_norm_median:.3g}",
-        "norm of the softmax's derivative, median over rows, at most 0.5: a factor of q's gradient",
-    ),
     "top key": (
         "{most_attended_key:.0f}",
         "place of the key with most weight, from 0; – if it differs between sequences",

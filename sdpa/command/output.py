@@ -55,9 +55,9 @@ def listed(table: Sequence[Row], columns: Mapping[str, tuple[str, str]]) -> str:
     By heading, a column has a field of a row, as `str.format` takes it, and a meaning. NaN is a dash.
 
     >>> print(listed([{"head": 3, "top": 1 / 3}, {"head": 11, "top": 1}], {"share": ("{top:.2f}", "of all")}))
-    head share
-       3  0.33
-      11  1.00
+    head  share
+       3   0.33
+      11   1.00
     <BLANKLINE>
     share: of all
     """
@@ -67,7 +67,7 @@ def listed(table: Sequence[Row], columns: Mapping[str, tuple[str, str]]) -> str:
         fields = [field.format(**row).replace("nan", "–") for field, _ in columns.values()]
         lines.append([str(row.get(name, "")) for name in names] + fields)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    shown = [" ".join(map(str.rjust, line, widths)) for line in lines]
+    shown = ["  ".join(map(str.rjust, line, widths)) for line in lines]
     if rest := len(table[_MOST_LINES:]):
         shown.append(f"Further heads, not shown: {rest}")
     legend = [f"{heading}: {meaning}" for heading, (_, meaning) in columns.items()]
