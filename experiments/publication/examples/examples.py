@@ -57,7 +57,7 @@ ABC = trace(
 )
 
 
-@example("A, B and C in two dimensions, by hand", _ARTICLE, "q:arrows scores weights output:bars")
+@example("A, B and C in two dimensions, by hand", _ARTICLE, "q k scores weights")
 def abc() -> list[Step]:
     """Every step by hand: a score is q.k = |q| |k| cos(angle), and a sum of two products."""
     steps = attention(ABC, LETTERS, LETTERS, widths=XY, outputs=XY)
@@ -122,7 +122,7 @@ CAT_SCORES = np.array(
 )
 
 
-@example("The cat sat down: reading a heat map", _LESSON, "scaled_scores weights:marked")
+@example("The cat sat down: reading a heat map", _LESSON, "scaled_scores weights")
 def cat_sat_down() -> list[Step]:
     """A table of scaled scores, their weights, and how to read them as a heat map."""
     found = from_scores(CAT_SCORES, divisor=math.sqrt(8))
@@ -191,7 +191,7 @@ SESSION = trace(*(_TOKENS @ _WEIGHTS))
 BATCH = [_of_123.standard_normal((3, 4, 6)) for _ in range(3)]
 
 
-@example("Four words, from tokens to output", _ARTICLE, "scores scaled_scores weights output:bars")
+@example("Four words, from tokens to output", _ARTICLE, "scores scaled_scores weights output")
 def four_words() -> list[Step]:
     """Projections, queries, keys, values, scores, weights and output."""
     names = "q k v scores divisor scaled_scores exponentials weights output divisor_effect"
@@ -204,7 +204,7 @@ def four_words() -> list[Step]:
 @example(
     "The article's running example, then a batch",
     _ARTICLE,
-    "scores scaled_scores weights output:bars",
+    "scores scaled_scores weights output",
 )
 def session() -> list[Step]:
     """Four tokens from projections to output, then a batch of three sequences."""
@@ -333,7 +333,7 @@ DOG_VALUES = np.array(
 @example(
     "Dog bites man: from scores to a blend of values",
     _QUESTIONS,
-    "scaled_scores weights printed output:bars",
+    "scaled_scores weights printed output",
 )
 def dog_bites_man() -> list[Step]:
     """From scores to outputs, and scores that give the printed weights, which these do not."""
@@ -388,7 +388,7 @@ _BOTH = f"the article by M. Brenndoerfer (2025), and {_QUESTIONS} Our order"
 @example(
     "Shuffled words keep their outputs",
     _BOTH,
-    "outputs:bars shuffled:bars dog_bites_man:bars man_bites_dog:bars",
+    "outputs shuffled dog_bites_man man_bites_dog",
 )
 def permutation() -> list[Step]:
     """Outputs shuffle along with tokens, so attention without a mask ignores the order of words.
@@ -418,9 +418,7 @@ LARGE_SCORES = 20 * SMALL
 NOTEBOOK = tuple(np.random.RandomState(42).standard_normal((2, 3, 4)))  # Q and K
 
 
-@example(
-    "Three scores, small and large, and over sqrt(512)", _QUESTIONS, "weights:bars printed:bars"
-)
+@example("Three scores, small and large, and over sqrt(512)", _QUESTIONS, "weights printed")
 def triples() -> list[Step]:
     """The softmax of three scores, ten and a hundred times as large, beside the printed one.
 
@@ -458,7 +456,7 @@ def triples() -> list[Step]:
     ]
 
 
-@example("Four scores at two scales, and one far ahead", _ARTICLE, "scores:bars weights:bars")
+@example("Four scores at two scales, and one far ahead", _ARTICLE, "scores weights")
 def two_scales() -> list[Step]:
     """Four scores, the same times 20, as if q and k were 400 times as wide, and one far ahead."""
     scores = np.array([SMALL, LARGE_SCORES, (10, 1, 1, 1)])
@@ -479,7 +477,7 @@ def two_scales() -> list[Step]:
 @example(
     "Three tokens of width 4, with and without scaling",
     _NOTEBOOK,
-    "undivided_weights:lines weights:lines",
+    "undivided_weights weights",
 )
 def notebook() -> list[Step]:
     """Three tokens, with and without scaling."""

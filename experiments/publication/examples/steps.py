@@ -26,9 +26,8 @@ Steps = Callable[[], list[Step]]
 class Example(NamedTuple):
     """A worked example: title, source of its numbers, its picture, and what computes all steps.
 
-    `draws` has the names of the steps in the picture, separated by spaces, each with its look after
-    a colon: `arrows`, `bars`, `lines`, `marked` (a map with what to look for), or a quantity to draw
-    over d_k; a map without one.
+    `draws` has the names of the steps in the picture, separated by spaces: a heat map of each, or,
+    after a colon, the quantity of its columns to draw over d_k.
     """
 
     title: str
