@@ -82,60 +82,44 @@ def test_a_number_that_is_not_finite_is_not_kept(monkeypatch):
         CHUNK.packed()
 
 
-def hash_of(experiment):
-    """The hash of the files as they are; a process of the suite reads each once."""
-    fingerprint._tree.cache_clear()
-    return fingerprint.measuring_source.__wrapped__(load_experiment(experiment))
-
-
-def test_the_hash_of_an_experiment_follows_code_that_measures_and_no_comment(tmp_path, monkeypatch):
-    """One module at a time gets a comment and another docstring, then a line of code more; and metrics
-    other words, then another formula.
-    """
+def test_chunks_follow_the_code_that_measures_them_and_pictures_all_code(tmp_path, monkeypatch):
+    """One file at a time gets a comment and another docstring, then a line of code more."""
     for package in ("sdpa", "experiments"):
         shutil.copytree(fingerprint.ROOT / package, tmp_path / package)
     monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
+    experiments = {name: load_experiment(name) for name in HASHED}
 
     def hashes():
-        return {name: hash_of(name) for name in HASHED}
-
-    before = hashes()
+        fingerprint.source.cache_clear()
+        of_chunks = {name: fingerprint.measuring_source(of) for name, of in experiments.items()}
+        return of_chunks | {"pictures": fingerprint.suite_source()}
 
     def stale():
         now = hashes()
-        return {name for name in HASHED if now[name] != before[name]}
+        return {name for name in now if now[name] != before[name]}
 
+    before = hashes()
     for name, expected in {
         "sdpa/scaling.py": HASHED,
-        "sdpa/softmax_rows.py": {"saturation"},
-        "sdpa/network.py": {"language"},
-        "sdpa/__init__.py": set(),
         "sdpa/theory/rows.py": set(),
         "sdpa/heads/table.py": set(),  # a tool
         "experiments/tables/analyse.py": set(),
         "experiments/measuring/chunk.py": HASHED,
         "experiments/kinds/rows/cell.py": {"rows"},
         "experiments/kinds/rows/figures.py": set(),
+        "experiments/kinds/saturation/figures/sizes.py": set(),
     }.items():
         path = tmp_path / name
         text = path.read_text()
         path.write_text(text.replace('"""', '"""Other. ', 1) + "# A comment.\n")
         assert stale() == set(), name
         path.write_text(f"{text}X = 1\n")
-        assert stale() == expected, name
+        assert stale() == {*expected, "pictures"}, name
         path.write_text(text)
     text = next(tmp_path.glob("experiments/kinds/language/text/*.txt"))
     text.write_text(f"{text.read_text()}.")
-    assert stale() == {"language"}
-    path = tmp_path / "experiments/measuring/score_metrics.py"
-    text = path.read_text()
-    for old, new, expected in (
-        ('"mean of scaled scores"', '"$q.k$"', False),
-        ("variance of the scaled scores,", "Variance of scores,", False),
-        ("shape.mean / divisor", "shape.mean * divisor", True),
-    ):
-        path.write_text(text.replace(old, new))
-        assert ("saturation" in stale()) == expected, old
+    assert stale() == {"language", "pictures"}
+    fingerprint.source.cache_clear()
 
 
 def files_that_run(function):
@@ -153,17 +137,18 @@ def files_that_run(function):
 
 @pytest.mark.parametrize("experiment", experiment_names())
 def test_all_files_that_run_for_a_measurement_count(tiny, monkeypatch, experiment):
-    """An independent route: the hash follows imports, and this test what runs."""
+    """An independent route: the hash knows folders, and this test what runs."""
     config, folder = tiny
     sweep = next(each for each in config.sweeps if each.experiment.name == experiment)
     chunk = cell_chunks(Store(folder / STORE), sweep, sweep.cells[0])[0]
     ran = files_that_run(chunk.packed)
     assert fingerprint.ROOT / "experiments/measuring/chunk.py" in ran
-    counted: list[Path] = []
-    monkeypatch.setattr(fingerprint, "_hash", counted.extend)
-    fingerprint.measuring_source.__wrapped__(load_experiment(experiment))
-    own = fingerprint.ROOT / f"experiments/kinds/{experiment}/cell.py"
-    assert ran | {own} <= {*counted}
+    read = []
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read.append(path) or b"")
+    fingerprint.source.cache_clear()
+    fingerprint.measuring_source(load_experiment(experiment))
+    fingerprint.source.cache_clear()
+    assert ran <= {*read}
 
 
 def test_a_lock_removes_the_parts_of_killed_runs_but_for_folders_with_a_lock_of_their_own(tmp_path):
