@@ -34,6 +34,7 @@ from experiments.running.work import find_work
 from experiments.tables.leftovers import leftovers, remove
 from experiments.tables.reporter import FLAGGED
 from experiments.tables.stored import Stored
+from sdpa.masks import MASKS, MEANINGS
 
 SWEEPS = ("sweep", "config", "results", "verbose")
 WORKERS = ("jobs", "scheduler")
@@ -41,11 +42,8 @@ _SECONDS_OF_PAGE = 5  # roughly
 Mask = Annotated[
     str | None,
     Option(
-        metavar="none|causal|window-N|local-N",
-        help=(
-            "causal: the keys up to the query's own; window-N: causal, the last N of these; "
-            "local-N: the query's own and N on both sides. Default: none."
-        ),
+        metavar="|".join(MASKS),
+        help=f"The keys that a query sees. {MEANINGS}. Default: none.",
     ),
 ]
 Rule = Annotated[str | None, Option(metavar="RULE", help="Scaling rule. Default: d_k^1/2.")]

@@ -4,21 +4,15 @@ A mask is boolean, True where a query may attend to a key, or additive: 0 there,
 less, such as -inf, for the other keys. These get the score -inf, and so the weight 0. Every query
 needs a visible key.
 
-A name stands for a mask by position, whose queries are the last n_queries of n_keys positions; N is
-any whole number from 1:
-
-    none        all keys
-    causal      the keys up to the position of the query, its own key
-    window-N    causal, and of these the last N
-    local-N     the own key, and the N before and after it, as far as there are so many: local-64 is
-                the sliding window of 128 of ModernBERT (Warner et al. 2024, arXiv:2412.13663)
+A name of `MASKS` stands for a mask by position, whose queries are the last n_queries of n_keys
+positions; N is any whole number from 1.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -28,7 +22,6 @@ from sdpa._arrays import BoolArray, FloatArray, as_float, row_label
 from sdpa._names import not_among
 
 NoneOrCausal = Literal["none", "causal"]  # of experiments without other masks
-NAMES = "none", "causal", "window-512", "local-64"
 HIDDEN = -9984.0  # -1e4 in bfloat16; an additive mask hides a key by this or less
 
 
@@ -54,6 +47,25 @@ class Reach(NamedTuple):
         return np.asarray(last - np.maximum(own - self.behind, 0) + 1, np.intp)
 
 
+class Mask(NamedTuple):
+    """A kind of mask by name."""
+
+    sees: str  # the keys that a query sees, in words
+    reach: Callable[[int], Reach]  # under this name, with N
+    example: int = 0  # an N that models have; 0 for a name without N
+
+
+MASKS: Mapping[str, Mask] = {
+    "none": Mask("all keys", lambda _: Reach(math.inf, math.inf)),
+    "causal": Mask("keys up to the query's own", lambda _: Reach(math.inf, 0)),
+    "window-N": Mask("the last N of these", lambda n: Reach(n - 1, 0), 512),
+    # local-64 is the sliding window of 128 of ModernBERT (Warner et al. 2024, arXiv:2412.13663).
+    "local-N": Mask("its own key and N on both sides", lambda n: Reach(n, n), 64),
+}
+NAMES = tuple(name.replace("-N", f"-{mask.example}") for name, mask in MASKS.items())
+MEANINGS = "; ".join(f"{name}: {mask.sees}" for name, mask in MASKS.items())
+
+
 def reach_of(name: str, offered: Sequence[str] = NAMES) -> Reach:
     """The keys that a query sees under a named mask; ValueError for another name, with those that
     are offered.
@@ -61,16 +73,17 @@ def reach_of(name: str, offered: Sequence[str] = NAMES) -> Reach:
     >>> reach_of("local-64"), reach_of("window-512")
     (Reach(behind=64, ahead=64), Reach(behind=511, ahead=0))
     """
-    if name in ("none", "causal"):
-        return Reach(math.inf, 0 if name == "causal" else math.inf)
-    if numbered := re.fullmatch(r"(window|local)-([1-9][0-9]{0,8})", name):
-        n = int(numbered[2])
-        return Reach(n, n) if numbered[1] == "local" else Reach(n - 1, 0)
-    if begun := re.match("window|local", name):
+    kind, dash, number = name.partition("-")
+    form = f"{kind}-N" if f"{kind}-N" in MASKS else name
+    if form not in MASKS:
+        raise ValueError(f"mask: {not_among(name, offered)}")
+    if form == name:
+        return MASKS[form].reach(0)
+    if not (dash and re.fullmatch(r"[1-9][0-9]{0,8}", number)):
         raise ValueError(
-            f"mask: expected {begun[0]}-N with a whole number N from 1 to 999999999, got {name!r}"
+            f"mask: expected {form} with a whole number N from 1 to 999999999, got {name!r}"
         )
-    raise ValueError(f"mask: {not_among(name, offered)}")
+    return MASKS[form].reach(int(number))
 
 
 def named_mask(name: str, n_queries: int, n_keys: int) -> BoolArray:

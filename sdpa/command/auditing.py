@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from sdpa.auditing import audit
+from sdpa.masks import MASKS
 
 NAME = "audit"
 _TARGET = "PACKAGE.MODULE:FUNCTION"
@@ -27,7 +28,7 @@ def _given(text: str) -> object:
 # Of `sdpa.audit`, which has the defaults.
 _OPTIONS = {
     "scaling": "expected rule (default: d_k^1/2)",
-    "mask": "expected: none, causal, window-N, local-N, or causal-first, or FILE.npy",
+    "mask": f"expected: {', '.join(MASKS)}, or causal-first, or FILE.npy",
     "softcap": "expected soft cap",
     "sink": "expected logit, or FILE.npy: one for each head",
     "alibi": "expected slope, or FILE.npy: one for each head",

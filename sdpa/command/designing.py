@@ -5,6 +5,7 @@ import math
 from typing import get_args
 
 from sdpa.command.output import add_options, listed, tell
+from sdpa.masks import MASKS
 from sdpa.pairs import PairLaw
 from sdpa.scaling import multiplies
 from sdpa.theory import attention_expectations, divisor_for
@@ -42,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             f"--{target.replace('_', '-')}", type=float, metavar="NUMBER", help=_COLUMNS[target][1]
         )
     add("--normalize", default="none", help="normalization of queries and keys: none, l2 or rms")
-    add("--mask", default="none", help="none, causal, window-N or local-N; a query for each key")
+    add("--mask", default="none", help=f"{', '.join(MASKS)}; a query for each key")
     add_options(parser)
 
 

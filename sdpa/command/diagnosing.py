@@ -16,13 +16,13 @@ from sdpa.command.output import add_options, indices, listed, tell, wrapped
 from sdpa.diagnosis.head_rows import naming
 from sdpa.heads import Layer, Options, read_heads
 from sdpa.heads.table import OUTSIDE_DOCUMENT, Row, table_of
-from sdpa.masks import allowed_keys
+from sdpa.masks import MASKS, allowed_keys
 from sdpa.scaling import SCALED, Scaling, multiplies
 
 NAME = "diagnose"
 _AXES = ("batch", "layer", "head", "position")
-_MASKS = """none, causal, window-N or local-N; a FILE with a mask; padding to leave out rows of
-equal numbers; or several, as causal,FILE"""
+_MASKS = f"""{", ".join(MASKS)}; a FILE with a mask; padding to leave out rows of equal numbers; or
+several, as causal,FILE"""
 _NAMED = 3  # heads that a sentence names
 _FEWEST_KEYS = 16  # beside which equal weights do not come near to a sink
 _FEWEST_ROWS = 8  # of a sequence, in which one key does not get most weight by chance

@@ -17,6 +17,7 @@ from sdpa import Scaling, compare, diagnose
 from sdpa.command.diagnosing import advice
 from sdpa.heads import Options, read_heads
 from sdpa.heads.table import table_of
+from sdpa.masks import MASKS
 from sdpa.theory import attention_expectations, divisor_for
 from tests.command_line import printed, sdpa
 from tests.numerics import normals
@@ -272,3 +273,9 @@ def test_a_reader_that_has_enough_is_no_mistake():
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert (ran.stdout, ran.stderr) == ("[", "")
+
+
+@pytest.mark.parametrize("command", ["diagnose", "audit", "design"])
+def test_each_command_offers_every_mask(command):
+    said = " ".join(sdpa(command, "--help").stdout.split())
+    assert ", ".join(MASKS) in said

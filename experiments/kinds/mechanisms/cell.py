@@ -21,13 +21,8 @@ from experiments.measuring.kernel import Kernel
 from experiments.measuring.metric import Exact, from_theory
 from experiments.measuring.row_metrics import METRICS, KernelMetric, RowMetric, row_arguments
 from experiments.measuring.sampling import SampledCell
-from sdpa.masks import reach_of
+from sdpa.masks import MEANINGS, reach_of
 from sdpa.row_maps import NORMALIZERS, MappedRows, Normalizer, RowMap
-
-_OF_MASK = (
-    "none, causal, window-512 (causal, and each query sees only the last 512 keys up to its "
-    "position) or local-64 (its own key and 64 on both sides)"
-)
 
 
 class MaskName(str):
@@ -78,7 +73,7 @@ class Cell(SampledCell):
     """One point of the grid, with the row map of its rows."""
 
     # More names than those of other experiments.
-    mask: Annotated[MaskName, Meaning(_OF_MASK)] = MaskName("none")  # type: ignore[assignment]  # noqa: RUF009
+    mask: Annotated[MaskName, Meaning(MEANINGS)] = MaskName("none")  # type: ignore[assignment]  # noqa: RUF009
     softcap: Annotated[
         float, Ge(0), Le(1e6), Meaning("c of the soft cap c tanh(s / c) of scaled scores; 0: none")
     ] = 0.0

@@ -17,6 +17,7 @@ from sdpa import audit, scaled_dot_product_attention
 from sdpa.command.main import main
 from sdpa.diagnosis import QUANTITIES
 from sdpa.heads.table import OUTSIDE_DOCUMENT
+from sdpa.masks import MEANINGS
 
 DIAGNOSIS_COLUMNS: tuple[Column, ...] = (
     Column(
@@ -31,10 +32,7 @@ DIAGNOSIS_COLUMNS: tuple[Column, ...] = (
     Column(
         "mask",
         "str",
-        (
-            "none; causal: each query sees only the keys up to its own position; window-N: the "
-            "last N of them; local-N: its own and N on both sides"
-        ),
+        MEANINGS,
     ),
     Column("scaling", "str", "scaling rule"),
     Column("divisor", "float", "divisor of the scores"),
