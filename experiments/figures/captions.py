@@ -10,16 +10,13 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
-from experiments.config.errors import counted
 from experiments.config.sweep import Sweep
-from experiments.figures.panels import ShownPanel, spans_widely
 from experiments.figures.shown import Shown
 from experiments.figures.words import is_joined, listed, short, spoken
 from experiments.kinds.declarations import HOLLOW, Figure, Needs
-from experiments.kinds.support import exact_or_measured, is_few
+from experiments.kinds.support import is_few
 from experiments.measuring.columns import Json, as_json, defaults
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.tables.results import Results, SweepAxes
@@ -27,7 +24,6 @@ from experiments.tables.results import Results, SweepAxes
 _ROWS = "n_queries"  # of a draw; their number changes errors, and no expectation
 _FEW_AXES = 4  # that a title names
 _MOST_WORDS = 45  # of a grey line
-_THICKNESS = 0.015  # of a point, of the height of a panel
 
 
 class Words(NamedTuple):
@@ -151,7 +147,7 @@ def plain_caption(figure: Figure, what: Shown) -> str:
 
 
 def _readings(what: Shown) -> Iterator[str]:
-    """Clauses on the exact values, equal weights, hollow points and hidden curves of lines."""
+    """Clauses on the exact values, equal weights and hollow points of lines."""
     metrics = [(panel.declared.metric, panel) for panel in what.panels]
     exact = pd.concat(
         panel.rows.get(f"{metric}_exact", panel.rows[metric] * math.nan)
@@ -166,26 +162,6 @@ def _readings(what: Shown) -> Iterator[str]:
         yield "dotted: equal weights"
     if any(is_few(panel.rows[FEW_DRAWS], metric).any() for metric, panel in metrics):
         yield HOLLOW
-    hidden = sum(_covered_lines(panel, what) for panel in what.panels)
-    if hidden and are_joined:
-        yield f"{counted(hidden, 'curve')} under others"
-
-
-def _covered_lines(panel: ShownPanel, what: Shown) -> int:
-    """The number of lines of a panel that lie on a later one at each of their points."""
-    metric = panel.declared.metric
-    alike = [each.rows[metric] for each in what.panels if each.declared == panel.declared]
-    values = np.concatenate(alike)
-    is_log = panel.declared.floor is None and spans_widely(values)
-    scale = np.log if is_log else np.asarray
-    if np.isnan(values).all():
-        return 0
-    near = _THICKNESS * np.ptp(scale(values[~np.isnan(values)]))
-    tables = [line.rows.set_index(what.x) for line in panel.lines]
-    known = [exact_or_measured(rows, metric) for rows in tables]
-    curves = scale(pd.concat(known, axis=1).to_numpy())
-    apart = abs(curves[:, :, np.newaxis] - curves[:, np.newaxis]).max(axis=0)
-    return int(np.triu(apart <= near, 1).any(axis=1).sum())
 
 
 def extent(table: pd.DataFrame, axes: SweepAxes, most: int = 1000) -> str:

@@ -388,15 +388,6 @@ def test_layers_of_few_trials_are_hollow(made):
         assert bool(others_of(draw(what).axes[0])["hollow"]) == (trials == 2)
 
 
-def test_a_caption_counts_the_curves_under_others(made):
-    figure, results = FIGURES["length"], made("length")
-    table = results.measured
-    for apart in (0, 1):
-        table["max_weight_exact"] = table["n_keys"] + apart * table["divisor"]
-        caption = plain_caption(figure, shown(figure, results))
-        assert ("; 1 curve under others." in caption) != apart
-
-
 @pytest.mark.parametrize(
     ("name", "sweep", "x"),
     [
