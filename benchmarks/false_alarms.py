@@ -14,8 +14,7 @@ from experiments.config.paths import BENCHMARKS, SHIPPED_RESULTS
 from experiments.config.sweep import Sweep
 from experiments.measuring.chunk import Chunk
 from experiments.measuring.experiment import MEASURED
-from experiments.tables.analyse import tabulated
-from experiments.tables.exact import add_exact
+from experiments.tables.rows import tabulated, with_exact
 from experiments.tables.verdicts import ALARM, Agreement, verdicts
 
 CONFIG = Path(__file__).with_name("false_alarms.yaml")
@@ -35,7 +34,7 @@ def measured(sweep: Sweep, seed: int) -> pd.DataFrame:
 def row_of(sweep: Sweep, runs: int) -> dict[str, object]:
     """The number of runs with an alarm, and the mean numbers of values in a run."""
     tables = {seed: measured(sweep, seed) for seed in range(1, runs + 1)}
-    finished = add_exact(sweep.experiment, tables[1], sweep.cells)
+    finished = with_exact(sweep.experiment, tables[1])
     exact = finished[[name for name in finished if name.endswith("_exact")]]
     whole = pd.concat({seed: table.join(exact) for seed, table in tables.items()})
     judged = verdicts(sweep.experiment, whole)

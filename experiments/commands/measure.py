@@ -101,7 +101,7 @@ def _analyse_again(sweep: Sweep, results: Path, report: Reporter) -> None:
     from experiments.tables.analyse import DERIVED_TABLES, analyse
 
     stored = Stored(results, sweep)
-    written = stored.read(lacks_exact=True)
+    written = stored.read()
     made = read_sidecar(stored.sidecar)
     origin = {name: made.get(name) for name in ("source", "versions")}
     found = analyse(sweep, written)
@@ -160,9 +160,8 @@ def _write_tables(
     if not due:
         return
     from experiments.tables.analyse import results_of
-    from experiments.tables.exact import row_cells
 
-    rows = sum(len(row_cells(sweep.cells)) for sweep in due)
+    rows = sum(len(cell.by_rule()) for sweep in due for cell in sweep.cells)
     seen = steps().value
     bar = report.bar.phase("tables", rows, rows * SECONDS_OF_ROW)
     with bar as advance, helpers(jobs, len(due)) as submit:

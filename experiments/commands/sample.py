@@ -1,19 +1,21 @@
 """A sample of the cells whose chunks are not stored, measured again and compared to the byte."""
 
 import hashlib
+import io
 import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial, reduce
+from typing import TYPE_CHECKING
 
 from experiments.commands.measure import duration
 from experiments.config.errors import DisagreementError, attempt, counted, in_part
 from experiments.config.paths import STORE
 from experiments.config.sweep import Sweep
-from experiments.measuring.cells import Cell
+from experiments.measuring.cells import CELL, Cell
 from experiments.measuring.chunk import Chunk
-from experiments.measuring.columns import describe
+from experiments.measuring.columns import describe, names
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.processor import is_supported
 from experiments.running.fingerprint import measuring_source
@@ -24,8 +26,11 @@ from experiments.running.workers import helpers
 from experiments.tables.changes import ROUNDING, change_of
 from experiments.tables.layout import csv_bytes, written_columns
 from experiments.tables.reporter import FLAGGED, Reporter
-from experiments.tables.stored import Stored, measured_part
+from experiments.tables.stored import Stored
 from experiments.tables.study import Study
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _SHARE = 0.05  # of the cells
 _SECONDS = 300.0  # of one worker, as estimated
@@ -39,7 +44,7 @@ class _Rows:
     cell: Cell
     first: int  # from 1
     trials: int
-    before: bytes  # a CSV of the measured columns
+    before: "pd.DataFrame"  # the measured columns as texts
 
     @property
     def seconds(self) -> float:
@@ -60,15 +65,14 @@ class _Rows:
 
     def difference(self) -> str:
         """Measure the rows; the difference in words, empty without any."""
-        from experiments.tables.analyse import tabulated
+        from experiments.tables.rows import tabulated
 
         experiment = self.sweep.experiment
         parts = Chunk.of_cell(experiment, self.cell, self.trials, self.sweep.seed)
         measured = (chunk.measure() for chunk in parts)
         whole = reduce(lambda merged, following: merged.merge(following), measured)
         table = tabulated(experiment, [self.cell], [whole])[MEASURED]
-        ordered = [name for name in written_columns(experiment) if name in table]
-        change = change_of(self.before, csv_bytes(table[ordered]))
+        change = change_of(csv_bytes(self.before), csv_bytes(table[[*self.before]]))
         is_same = change.kind == "unchanged" or (change.kind == ROUNDING and not is_supported())
         return "" if is_same else f"{self.place}: {change.where}"
 
@@ -122,15 +126,17 @@ def measure_again(
 
 
 def _rows(study: Study, sweep: Sweep) -> Iterator[_Rows]:
-    content = measured_part(Stored(study.folder, sweep).contents()[MEASURED])
-    head, *lines = content.splitlines(keepends=True)
-    table = study[sweep.name].measured
-    first = 0
-    for cell in sweep.cells:
-        trials = int(table["trials"].iloc[first]) if "trials" in table else sweep.trials
-        last = first + cell.table_rows(trials)
-        yield _Rows(sweep, cell, first + 1, trials, head + b"".join(lines[first:last]))
-        first = last
+    import pandas as pd
+
+    results = study[sweep.name]
+    content = Stored(study.folder, sweep).contents()[MEASURED]
+    texts = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
+    written = (name for name in names(written_columns(results)) if not name.endswith("_exact"))
+    measured = texts[[name for name in written if name in texts]]
+    cells = {of_rule: cell for cell in sweep.cells for of_rule in cell.by_rule()}
+    for cell, rows in results.measured.groupby(results.measured[CELL].map(cells), sort=False):
+        trials = int(rows["trials"].iloc[0]) if "trials" in rows else sweep.trials
+        yield _Rows(sweep, cell, rows.index[0] + 1, trials, measured.loc[rows.index])
 
 
 def _chosen(rows: Sequence[_Rows]) -> list[_Rows]:

@@ -44,8 +44,8 @@ def assumptions(shown: Shown) -> Drawing:
         values_of(row, named(row, varied, axes)) or "textbook case"
         for _, row in shown.rows.iterrows()
     ]
-    table = shown.rows.assign(cell=names)
-    cells = list(dict.fromkeys(table["cell"]))
+    table = shown.rows.assign(case=names)
+    cells = list(dict.fromkeys(table["case"]))
     colours = colours_of(table["scaling"])
     groups = table.groupby("scaling", sort=False)
     apart = min(_APART, _SPREAD / len(groups))
@@ -54,7 +54,7 @@ def assumptions(shown: Shown) -> Drawing:
     for ax, metric in zip(places, metrics, strict=True):
         for i, (scaling, rows) in enumerate(groups):
             beside = apart * (i - (len(groups) - 1) / 2)
-            heights = np.array([cells.index(cell) for cell in rows["cell"]])
+            heights = np.array([cells.index(cell) for cell in rows["case"]])
             at = heights + beside
             _plot_ratios(ax, rows, metric, at, color=colours[scaling], label=divided(scaling))
         ax.axvline(1, color=INK, linewidth=0.8, linestyle=":")

@@ -15,10 +15,10 @@ from matplotlib.image import AxesImage
 from experiments.figures.shown import Shown, cases
 from experiments.figures.style import DIVERGING, INK, SEQUENTIAL, Drawing, empty, panels
 from experiments.figures.words import divided, short, values_of
-from experiments.measuring.cells import Cell, Floats
+from experiments.measuring.cells import CELL, Cell, Floats
 from experiments.measuring.sampling import SampledCell
 from experiments.tables.crossings import EQUAL, NORM_STATISTICS, NORMS
-from experiments.tables.exact import row_cells
+from experiments.tables.rows import sizes_of
 from sdpa import PairLaw
 
 _STRONGEST = np.log(16)  # of a ratio: this far from 1, it has the strongest colour
@@ -181,9 +181,8 @@ def phase(shown: Shown) -> Drawing:
     figure, places = panels(len(groups), columns, size, sharex=True, sharey=True)
     whole = pivoted(shown.rows, "entropy")
     entropy = shown.results.metrics["entropy"]
-    of_rows = row_cells(shown.results.sweep.cells)
     for ax, cells in zip(places, groups, strict=True):
-        per_highest = 1 / entropy.limits(cells).high
+        per_highest = 1 / entropy.limits(sizes_of(cells)).high
         measured = cells["entropy"] * per_highest
         exact = cells["entropy_exact"] * per_highest
         plane = pivoted(cells.assign(share=measured), "share").reindex_like(whole)
@@ -194,7 +193,7 @@ def phase(shown: Shown) -> Drawing:
             _plot_contours(ax, shares)
         first = cells.iloc[0]
         title = ", ".join(filter(None, [values_of(first, names), divided(first["scaling"])]))
-        if min(plane.shape) > 1 and _plot_freezing(ax, of_rows[cells.index[0]], plane):
+        if min(plane.shape) > 1 and _plot_freezing(ax, first[CELL], plane):
             title += f"\n{_FREEZING}"
         ax.set_title(title)
     label = "entropy / ln n_keys"

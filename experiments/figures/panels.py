@@ -26,6 +26,7 @@ from experiments.measuring.intervals import MIN_TRIALS
 from experiments.measuring.metric import FEW_DRAWS, Metric
 from experiments.tables.crossings import NORM_STATISTICS, NORMS
 from experiments.tables.results import Results
+from experiments.tables.rows import sizes_of
 
 EQUAL = "equal"  # the column of the value of equal weights
 _CROSSING = {
@@ -269,4 +270,4 @@ def _with_ends(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
 
 def _end(rows: pd.DataFrame, metric: Metric, end: str) -> pd.Series:
     """An end of the range of a metric in each row."""
-    return pd.Series(getattr(metric.limits(rows), end), rows.index, float)
+    return pd.Series(getattr(metric.limits(sizes_of(rows)), end), rows.index, float)

@@ -1,17 +1,18 @@
 """Cells: the points of the grid of an experiment, and the types of what is measured in them."""
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Protocol, TypedDict, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from experiments.measuring.columns import RULES, Column
+from experiments.measuring.columns import RULES, Column, Json, axis_values
 from sdpa import Scaling
 
 Row = dict[str, object]  # the columns of a table, with their values
+CELL = "cell"  # the column of a row's cell, with the row's rule alone; no file has it
 Floats = npt.NDArray[np.floating]
 # relative, of sums in double precision and of exact values; no test resolves smaller differences
 ACCURACY = 1e-8
@@ -28,13 +29,26 @@ RULE_COLUMNS = (
 )
 
 
+class Sizes(NamedTuple):
+    """The sizes of softmax rows: numbers of a cell, or arrays over the rows of a table."""
+
+    n_queries: float | Floats  # rows of a draw
+    n_keys: float | Floats  # length of a row
+    mass: float | Floats = 1.0  # largest sum of the weights of a row
+
+
 @dataclass(frozen=True)
 class Cell:
     """One point of the grid of an experiment, which declares it as a frozen dataclass.
 
     Its fields are keys of a sweep in the config. `scaling` holds rules, which all apply to the same
     draw. Any other field is an axis: each of its values makes its own cells.
+
+    Attributes:
+        shows: columns of its rows after the axes, each the property of that name.
     """
+
+    shows: ClassVar[tuple[Column, ...]] = ()
 
     @property
     def chunk_trials(self) -> int:
@@ -53,9 +67,23 @@ class Cell:
         """Bytes that a worker needs to measure one chunk."""
         raise NotImplementedError
 
+    @property
+    def sizes(self) -> Sizes:
+        """The sizes of its softmax rows, from which limits of metrics follow."""
+        return Sizes(1, 1)
+
+    def by_rule(self) -> Sequence[Self]:
+        """The cell with each of its rules alone, in order: the cells of the rows of its tables."""
+        return (self,)
+
+    def row_head(self) -> dict[str, Json]:
+        """The axes of a cell of one rule, and what it `shows`: the first values of its rows."""
+        shown = {column.name: getattr(self, column.name) for column in self.shows}
+        return {**axis_values(self), **shown}
+
     def table_rows(self, trials: int) -> int:  # noqa: ARG002
         """Rows of the main table of a cell of that many trials."""
-        return 1
+        return len(self.by_rule())
 
     @property
     def separate_rows(self) -> float:
@@ -89,28 +117,6 @@ def for_cells(kind: type[C]) -> Callable[[Callable[[C], T]], Callable[[Cell], T]
     return decorate
 
 
-class RowSizes(Protocol):
-    """The sizes of a cell, or of cells as the columns of a table."""
-
-    @property
-    def n_keys(self) -> int | Floats:
-        """Keys of a row."""
-        ...
-
-    @property
-    def n_queries(self) -> int | Floats:
-        """Queries of a draw."""
-        ...
-
-
-class Rule(TypedDict):
-    """The values of `RULE_COLUMNS` of a rule in a cell."""
-
-    scaling: str
-    exponent: float
-    divisor: float
-
-
 class ScaledCell(Cell):
     """The part of all cells with scaling rules: frozen dataclasses with these attributes, as fields
     or properties.
@@ -119,15 +125,32 @@ class ScaledCell(Cell):
     d_k: int  # width of queries and keys
     n_keys: int  # length of a softmax row
     scaling: tuple[Scaling, ...]  # rules, which all divide the same scores
+    shows: ClassVar[tuple[Column, ...]] = RULE_COLUMNS
 
     @property
     def n_queries(self) -> int:
         """Rows of a draw: one for each key, unless a class says otherwise."""
         return self.n_keys
 
-    def table_rows(self, trials: int) -> int:  # noqa: ARG002
-        """As `Cell.table_rows`: one for each rule."""
-        return len(self.scaling)
+    @property
+    def sizes(self) -> Sizes:
+        """As `Cell.sizes`."""
+        return Sizes(self.n_queries, self.n_keys)
+
+    def by_rule(self) -> Sequence[Self]:
+        """As `Cell.by_rule`.
+
+        >>> from experiments.measuring.sampling import SampledCell
+        >>> rules = Scaling.parse("unscaled"), Scaling.parse("d_k^1/2")
+        >>> [one.divisor for one in SampledCell(d_k=4, n_keys=8, scaling=rules).by_rule()]
+        [1.0, 2.0]
+        """
+        return tuple(replace(self, **{RULES: (rule,)}) for rule in self.scaling)
+
+    def row_head(self) -> dict[str, Json]:
+        """As `Cell.row_head`, with the name of the rule."""
+        (rule,) = self.scaling
+        return super().row_head() | {RULES: rule.name}
 
     def divisors(self) -> list[float]:
         """The divisor of each scaling, in order."""
@@ -139,14 +162,8 @@ class ScaledCell(Cell):
         (divisor,) = self.divisors()
         return divisor
 
-    def rules(self) -> Iterator[Rule]:
-        """The values of `RULE_COLUMNS` for each scaling, in order; `exponent` is NaN unless the
-        divisor is a power of d_k.
-
-        >>> from experiments.measuring.sampling import SampledCell
-        >>> next(SampledCell(d_k=64, n_keys=4, scaling=(Scaling.parse("d_k^1/2"),)).rules())
-        {'scaling': 'd_k^1/2', 'exponent': 0.5, 'divisor': 8.0}
-        """
-        for scaling, divisor in zip(self.scaling, self.divisors(), strict=True):
-            exponent = math.nan if scaling.exponent is None else float(scaling.exponent)
-            yield {"scaling": scaling.name, "exponent": exponent, "divisor": divisor}
+    @property
+    def exponent(self) -> float:
+        """p if the divisor of a cell with one scaling is d_k^p; else NaN."""
+        (rule,) = self.scaling
+        return math.nan if rule.exponent is None else float(rule.exponent)

@@ -42,9 +42,11 @@ class Experiment(Generic[C, M]):
 
     name: str  # of its folder; it keys the random numbers
     cell: type[C]
-    columns: tuple[Column, ...]  # of the main table after the axes, including those of its metrics
+    # Of the main table after those of a cell, including those of its metrics.
+    columns: tuple[Column, ...]
     measure: Callable[[C, int, np.random.Generator], M]
-    # The rows of a cell, without its axes, by table: MEASURED, and any others that analysis needs.
+    # The rows of a cell by table: MEASURED, and any others that analysis needs. Each row has its
+    # cell with its rule alone (CELL), and no axes.
     tabulate: Callable[[C, M], Mapping[str, Iterable[Row]]]
     metrics: tuple[Metric, ...] = ()
     # The columns, without the axes, of the tables beside the main one; only analysis reads them.
@@ -61,8 +63,8 @@ class Experiment(Generic[C, M]):
 
     @property
     def table_columns(self) -> tuple[Column, ...]:
-        """The columns of the finished main table: the axes of a cell, then `columns`."""
-        return (*axis_columns(self.cell), *self.columns)
+        """The columns of the main table in files: the axes of a cell, what it shows, then `columns`."""
+        return (*axis_columns(self.cell), *self.cell.shows, *self.columns)
 
 
 # Of the suite, which hands each experiment the cells of its own class alone.

@@ -48,9 +48,11 @@ class Limits:
         return np.asarray(np.minimum(above, below))
 
 
-def mean_interval(value: float, error: float, trials: int, limits: Limits) -> tuple[float, float]:
+def mean_interval(
+    value: float | Floats, error: float | Floats, trials: int | Floats, limits: Limits
+) -> tuple[Floats, Floats]:
     """The 95% interval of a mean, or of a smooth function of means, from its standard error over
-    trials.
+    trials; arrays broadcast.
 
     It is x -+ t se, with Student's t of trials - 1 degrees of freedom. For a quantity with limits
     it follows from the interval of ln d, with d its distance from the nearer limit and standard
@@ -60,24 +62,25 @@ def mean_interval(value: float, error: float, trials: int, limits: Limits) -> tu
     Args:
         value, error: the mean x and its standard error se.
         trials: number of independent draws, at least 2.
-        limits: two numbers; neither end passes a limit if x lies strictly between the limits.
+        limits: neither end passes a limit if x lies strictly between the limits.
 
     >>> low, high = mean_interval(0.9, 0.05, 100, Limits(0, 1))
-    >>> round(low, 3), round(high, 3)
+    >>> float(low.round(3)), float(high.round(3))
     (0.73, 0.963)
     """
     half = _student(trials) * error
-    distance = float(limits.distance(value))
-    if not math.isfinite(distance) or distance <= 0 or error == 0:
-        return value - half, value + half
-    low, high = float(limits.low), float(limits.high)
-    factor = math.exp(min(half / distance, _LARGEST_EXPONENT))
-    if value - low <= high - value:
-        return low + distance / factor, min(low + distance * factor, high)
-    return max(high - distance * factor, low), high - distance / factor
+    low, high, distance = limits.low, limits.high, limits.distance(value)
+    is_limited = np.isfinite(distance) & (distance > 0) & np.not_equal(error, 0)
+    near = np.where(is_limited, distance, 1.0)
+    factor = np.exp(np.minimum(half / near, _LARGEST_EXPONENT))
+    below, above = near / factor, near * factor
+    is_low = np.subtract(value, low) <= np.subtract(high, value)
+    lower = np.where(is_low, low + below, np.maximum(high - above, low))
+    upper = np.where(is_low, np.minimum(low + above, high), high - below)
+    return np.where(is_limited, lower, value - half), np.where(is_limited, upper, value + half)
 
 
-def share_interval(share: float, error: float, trials: int, rows: int) -> tuple[float, float]:
+def share_interval(share: float, error: float, trials: int, rows: float) -> tuple[float, float]:
     """The 95% interval of a share of rows, where the rows of a trial may depend on each other.
 
     It is the interval of Clopper and Pearson (1934) for n* = share (1 - share) / se^2 independent
@@ -126,10 +129,10 @@ def effective_draws(value: float | Floats, error: float | Floats, limits: Limits
     return np.where((distance <= 0) & (error == 0), 0.0, ratio**2)
 
 
-def _student(trials: int) -> float:
+def _student(trials: int | Floats) -> Floats:
     """The 97.5% quantile of Student's t with trials - 1 degrees of freedom; NaN for fewer than 2
     trials.
     """
     from scipy import special
 
-    return float(special.stdtrit(trials - 1, 0.5 + LEVEL / 2))
+    return np.asarray(special.stdtrit(np.subtract(trials, 1), 0.5 + LEVEL / 2))

@@ -17,7 +17,7 @@ from typing import Generic, Self, TypeVar
 
 import numpy as np
 
-from experiments.measuring.cells import RULE_COLUMNS, Floats, Row
+from experiments.measuring.cells import Floats, Row
 from experiments.measuring.columns import Column
 from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.metric import metric_columns, metric_row
@@ -147,7 +147,7 @@ class Kernel(Generic[C]):
         return Experiment(
             name,
             cell,
-            columns=(*RULE_COLUMNS, trials, *metric_columns(in_order)),
+            columns=(trials, *metric_columns(in_order)),
             measure=self.measure,
             tabulate=self.tabulate,
             metrics=self.metrics,
@@ -162,11 +162,11 @@ class Kernel(Generic[C]):
         shape, unit = ScoreMoments.of(moments, cell.score_centre), np.eye(len(moments.mean))
         places = iter(range(POWERS, len(unit)))  # of the means of rows, in the order of `measure`
         rows = []
-        for i, rule in enumerate(cell.rules()):
+        for i, of_rule in enumerate(cell.by_rule()):
             found: dict[str, tuple[float, float] | Quantile] = {}
             for metric in self.metrics:
                 if isinstance(metric, ScoreMetric):
-                    estimate = metric.compute(shape, rule["divisor"])
+                    estimate = metric.compute(shape, of_rule.divisor)
                     found[metric.name] = estimate.with_error(moments)
                 elif metric.kind == "quantile":
                     series = i * len(self._quantile_sources) + self._quantile_sources.index(
@@ -178,10 +178,7 @@ class Kernel(Generic[C]):
                     mean = Estimate(float(moments.mean[place]), unit[place])
                     estimate = mean.root() if metric.kind == "root" else mean
                     found[metric.name] = estimate.with_error(moments)
-            measured = metric_row(
-                self.metrics, cell, trials, found, cell.n_queries, cell.separate_rows
-            )
-            rows.append({**rule, "trials": trials, **measured})
+            rows.append(metric_row(self.metrics, of_rule, trials, found))
         return {MEASURED: rows}
 
 

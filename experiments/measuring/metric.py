@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 import sdpa
-from experiments.measuring.cells import ACCURACY, Cell, Floats, Row, RowSizes
+from experiments.measuring.cells import ACCURACY, CELL, Cell, Floats, Row, Sizes
 from experiments.measuring.columns import Column
 from experiments.measuring.intervals import (
     LEVEL,
@@ -21,7 +21,6 @@ from experiments.measuring.intervals import (
     MIN_TRIALS,
     Limits,
     effective_draws,
-    mean_interval,
     share_interval,
 )
 from experiments.measuring.quantiles import Quantile
@@ -30,7 +29,7 @@ FEW_DRAWS = "few_draws"
 Per = Literal["row", "query", "key", "scores", "run"]
 
 OfCell = Callable[[Cell], float]  # of a cell with one scaling
-End = float | Callable[[RowSizes], float | Floats]  # of a range
+End = float | Callable[[Sizes], float | Floats]  # of a range
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ class Metric:
     """A measured quantity of a table; a subclass may say how to compute it.
 
     Attributes:
-        name: name of its column; NAME_se, NAME_low, NAME_high and NAME_exact follow it.
+        name: name of its column; NAME_se, NAME_low, NAME_high and NAME_exact follow it in memory.
         meaning, formula: for the description of the column.
         title: for the panels of figures, with mathematics between dollar signs.
         kind: the reduction of a trial's values: a mean, the root of a mean, a share of rows, or a
@@ -114,15 +113,21 @@ class Metric:
     is_logarithmic: bool = False
     may_be_empty: bool = False
 
+    @property
+    def is_average(self) -> bool:
+        """True if its interval follows from value, standard error and trials."""
+        return self.kind in ("mean", "root")
+
     def columns(self) -> tuple[Column, ...]:
-        """NAME, NAME_se unless it is a quantile, NAME_low and NAME_high, and NAME_exact if theory
-        knows it.
+        """Its columns in a file: NAME, NAME_se unless it is a quantile, NAME_low and NAME_high
+        unless they follow from these, and NAME_exact if theory knows it.
         """
         parts = [("", self.meaning, self.formula)]
         if self.kind != "quantile":
             parts.append(("_se", f"standard error of {self.name} between draws", ""))
-        parts.append(("_low", f"lower end of the {LEVEL:.0%} interval of {self.name}", ""))
-        parts.append(("_high", "upper end of the same interval", ""))
+        if not self.is_average:
+            parts.append(("_low", f"lower end of the {LEVEL:.0%} interval of {self.name}", ""))
+            parts.append(("_high", "upper end of the same interval", ""))
         if self.exact is not None:
             meaning = f"exact value of {self.name}, to {self.exact.accuracy:g} of it"
             parts.append(("_exact", meaning, self.exact.formula))
@@ -138,15 +143,11 @@ class Metric:
             for suffix, meaning, formula in parts
         )
 
-    def limits(self, cells: RowSizes) -> Limits:
-        """The values that the quantity cannot pass in a cell, or in the rows of a table with the
-        axes of cells.
-        """
-        return Limits(*(end(cells) if callable(end) else end for end in self.within))
+    def limits(self, sizes: Sizes) -> Limits:
+        """The values that the quantity cannot pass in rows of these sizes."""
+        return Limits(*(end(sizes) if callable(end) else end for end in self.within))
 
-    def effective_draws(
-        self, table: RowSizes, value: float | Floats, error: float | Floats
-    ) -> Floats:
+    def effective_draws(self, sizes: Sizes, value: float | Floats, error: float | Floats) -> Floats:
         """(d / se)^2 of the mean, with d its distance from the nearer limit; for a root, of the
         mean under it.
 
@@ -154,11 +155,11 @@ class Metric:
         has a quarter of the draws of x.
 
         Args:
-            table: a cell, or a table with the axes of cells as columns; determines the limits.
+            sizes: of a row, or of the rows of a table; they determine the limits.
             value: the metric's value, a number or a column.
             error: its standard error, likewise.
         """
-        draws = effective_draws(value, error, self.limits(table))
+        draws = effective_draws(value, error, self.limits(sizes))
         return draws / 4 if self.kind == "root" else draws
 
 
@@ -189,38 +190,33 @@ def metric_columns(metrics: Sequence[Metric]) -> tuple[Column, ...]:
 
 def metric_row(
     metrics: Sequence[Metric],
-    cell: RowSizes,
+    cell: Cell,
     trials: int,
     found: Mapping[str, tuple[float, float] | Quantile],
-    rows_per_trial: int = 1,
-    separate_rows: float = math.inf,
 ) -> Row:
-    """The measured columns of metrics in a row of a table, and the list of metrics with too few
-    draws.
+    """A row of the main table, without the head of its cell and the intervals of averages.
 
     Args:
         metrics: the metrics of the experiment, in order.
-        cell: determines the metrics' limits.
+        cell: of the row, with its rule alone.
         trials: number of independent draws.
         found: the value and standard error of each metric, or its quantile, by metric.
-        rows_per_trial: the rows of a trial, behind a share.
-        separate_rows: those of them that share neither a query nor a difference of keys; infinite
-            for an experiment without rows.
 
     Returns:
-        NAME, NAME_se (except of quantiles), NAME_low and NAME_high of each metric, and `few_draws`:
+        The cell, the trials, the measured columns of each metric, and `few_draws`:
         the names, separated by spaces, of metrics with unreliable error bars. Below `min_trials` or
         50 separate rows these are all; otherwise means and roots of fewer effective draws than
         `min_draws`, and quantiles whose interval is not `inside` or that have fewer than 20
         separate rows below or above.
     """
+    sizes = cell.sizes
     draws = {
-        metric.name: float(metric.effective_draws(cell, *estimate))
+        metric.name: float(metric.effective_draws(sizes, *estimate))
         for metric in metrics
         if isinstance(estimate := found[metric.name], tuple)
     }
-    separate = trials * separate_rows
-    row: Row = {}
+    separate = trials * cell.separate_rows
+    row: Row = {CELL: cell, "trials": trials}
     few = []
     for metric in metrics:
         name, estimate = metric.name, found[metric.name]
@@ -234,13 +230,14 @@ def metric_row(
             enough = estimate.inside and beyond >= MIN_TRIALS
         else:
             value, error = estimate
+            row |= {name: value, f"{name}_se": error}
             if metric.kind == "share":
-                low, high = share_interval(value, error, trials, rows_per_trial)
+                of_trial = float(sizes.n_queries) if metric.per == "row" else 1.0
+                low, high = share_interval(value, error, trials, of_trial)
+                row |= {f"{name}_low": low, f"{name}_high": high}
                 enough = True  # the interval of Clopper and Pearson holds for any number of events
             else:
-                low, high = mean_interval(value, error, trials, metric.limits(cell))
                 enough = draws[metric.draws_like or name] >= metric.min_draws
-            row |= {name: value, f"{name}_se": error, f"{name}_low": low, f"{name}_high": high}
         if trials < metric.min_trials or separate < MIN_SEPARATE_ROWS or not enough:
             few.append(name)
     row[FEW_DRAWS] = " ".join(few)

@@ -184,7 +184,7 @@ METRICS: tuple[KernelMetric, ...] = (
         "E max_j w_j",
         "largest weight of a row",
         exact=_exact("max_weight", _MEAN_ACCURACY),
-        within=(lambda cells: 1 / cells.n_keys, 1),
+        within=(lambda sizes: 1 / sizes.n_keys, 1),
         is_precise=True,
         is_logarithmic=True,
     ),
@@ -205,7 +205,7 @@ METRICS: tuple[KernelMetric, ...] = (
         "entropy of a row (nats)",
         unit="nats",
         exact=_exact("entropy", _MEAN_ACCURACY),
-        within=(0, lambda cells: np.log(cells.n_keys)),
+        within=(0, lambda sizes: np.log(sizes.n_keys)),
         is_precise=True,
     ),
     RowMetric(
@@ -213,7 +213,7 @@ METRICS: tuple[KernelMetric, ...] = (
         "number of equal weights with the entropy of a row; mean over rows",
         "E e^entropy",
         "effective number of keys",
-        within=(1, lambda cells: cells.n_keys),
+        within=(1, lambda sizes: sizes.n_keys),
         is_logarithmic=True,
     ),
     RowMetric(
@@ -221,7 +221,7 @@ METRICS: tuple[KernelMetric, ...] = (
         "number of equal weights with the sum of squares of a row; mean over rows",
         "E 1 / sum_j w_j^2",
         "participation $1/\\sum w^2$",
-        within=(1, lambda cells: cells.n_keys),
+        within=(1, lambda sizes: sizes.n_keys),
         is_logarithmic=True,
     ),
     RowMetric(
@@ -232,7 +232,7 @@ METRICS: tuple[KernelMetric, ...] = (
         "root",
         compute=lambda batch: np.sqrt(batch.values("collision")),
         exact=_exact("output_std", _ROOT_ACCURACY),
-        within=(lambda cells: 1 / np.sqrt(cells.n_keys), 1),
+        within=(lambda sizes: 1 / np.sqrt(sizes.n_keys), 1),
         is_logarithmic=True,
     ),
     RowMetric(
@@ -241,7 +241,7 @@ METRICS: tuple[KernelMetric, ...] = (
         "E[1 - sum_j w_j^2]",
         "Jacobian trace $1-\\sum w^2$",
         exact=_exact("jacobian_trace", _MEAN_ACCURACY),
-        within=(0, lambda cells: 1 - 1 / cells.n_keys),
+        within=(0, lambda sizes: 1 - 1 / sizes.n_keys),
         is_precise=True,
     ),
     # An entry of 0.5 is reached by a row with two equal weights.
@@ -291,8 +291,8 @@ METRICS: tuple[KernelMetric, ...] = (
         compute=lambda batch: np.sqrt(batch.rows_per_key * batch.values("collision")),
         exact=_exact("value_gradient_norm", _ROOT_ACCURACY, per_key=True),
         within=(
-            lambda cells: np.sqrt(cells.n_queries) / cells.n_keys,
-            lambda cells: np.sqrt(cells.n_queries / cells.n_keys),
+            lambda sizes: np.sqrt(sizes.n_queries) / sizes.n_keys,
+            lambda sizes: np.sqrt(sizes.n_queries / sizes.n_keys),
         ),
         is_logarithmic=True,
     ),

@@ -5,7 +5,6 @@ Merged measurements come in; the finished main table and the derived tables go o
 module that derives tables binds TABLES, which DERIVED_TABLES joins.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
@@ -14,15 +13,14 @@ from experiments.config.errors import MeasurementError, in_part
 from experiments.config.paths import ALL_METRICS
 from experiments.config.sweep import Sweep
 from experiments.kinds import parts
-from experiments.measuring.cells import Cell, Row
-from experiments.measuring.columns import Column, axis_names, axis_values, names
-from experiments.measuring.experiment import MEASURED, AnyExperiment, Measurement
+from experiments.measuring.columns import Column, names
+from experiments.measuring.experiment import MEASURED, AnyExperiment
 from experiments.running.store import Store
 from experiments.running.work import cell_chunks, merged
 from experiments.tables import crossings, slopes, verdicts
-from experiments.tables.exact import add_exact
 from experiments.tables.layout import IDENTITY, summary_columns, written_columns
 from experiments.tables.results import Results
+from experiments.tables.rows import tabulated, with_exact
 from experiments.tables.stored import csv_name
 from experiments.tables.verdicts import Agreement
 
@@ -50,32 +48,6 @@ def results_of(store: Store, sweep: Sweep) -> Results:
         raise MeasurementError(f"sweep {sweep.name}, {error}") from None
 
 
-def tabulated(
-    experiment: AnyExperiment, cells: Iterable[Cell], measurements: Iterable[Measurement]
-) -> dict[str, pd.DataFrame]:
-    """The tables of cells of an experiment from the merged measurement of each, in order, by kind.
-
-    Rows begin with the axes of their cell. The function reads measurements one at a time.
-
-    Raises:
-        MeasurementError: a value of the main table is not finite.
-    """
-    full = [column.name for column in experiment.table_columns if not column.may_be_empty]
-    tables: dict[str, list[Row]] = {}
-    for cell, measurement in zip(cells, measurements, strict=True):
-        for kind, rows in experiment.tabulate(cell, measurement).items():
-            tables.setdefault(kind, []).extend({**axis_values(cell), **row} for row in rows)
-    for row in tables[MEASURED]:
-        for name in full:
-            value = row[name]
-            if isinstance(value, float) and not math.isfinite(value):
-                where = ", ".join(f"{axis}={row[axis]}" for axis in axis_names(experiment.cell))
-                raise MeasurementError(
-                    f"cell {where}: expected a finite {name}, got {value} in {row}"
-                )
-    return {kind: pd.DataFrame(rows) for kind, rows in tables.items()}
-
-
 def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> Results:
     """The results of a sweep: its finished main table, with its exact columns, and all its derived
     tables.
@@ -88,15 +60,15 @@ def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> Results:
         The results without empty tables and without the tables beside the main one; `failed` has the
         error of each table that met one.
     """
-    finished = add_exact(sweep.experiment, measured[MEASURED], sweep.cells)
-    tables = {**measured, MEASURED: finished}
+    tables = {**measured, MEASURED: with_exact(sweep.experiment, measured[MEASURED])}
     kinds = [MEASURED]
     failed = []
     for derived in DERIVED_TABLES:
         if not derived.applies_to(tables):
             continue
         try:
-            tables[derived.kind] = derived.derive(Results(sweep, tables))
+            made = derived.derive(Results(sweep, tables))
+            tables[derived.kind] = made[names(derived.columns(sweep.experiment))]
             kinds.append(derived.kind)
         except Exception as error:
             failed.append(in_part(f"{csv_name(sweep.name, derived.kind)} not made", error))
@@ -128,8 +100,7 @@ def described(sweeps: Sequence[Results]) -> pd.DataFrame:
     for one in sweeps:
         experiment = one.experiment
         columns = columns_of(experiment)
-        written = written_columns(experiment)
-        columns[MEASURED] = tuple(one for one in columns[MEASURED] if one.name in written)
+        columns[MEASURED] = tuple(written_columns(one))
         for kind in one:
             file = ALL_METRICS if kind == MEASURED else kind
             of_file = columns_in.setdefault(f"{experiment.name}/{file}", {})

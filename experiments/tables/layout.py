@@ -2,20 +2,15 @@
 the main table, `all_metrics` and the summary.
 
 The suite reads `all_metrics`; people read the summary, SWEEP.csv. Neither has the interval of a mean
-or of a root mean square, which follows from the value, its standard error and the trials
-(`experiments.measuring.intervals`).
+or of a root mean square, which follows from other columns (`experiments.tables.rows`).
 """
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from experiments.config.paths import SUMMARY
 from experiments.kinds.figures import SUMMARIES
 from experiments.measuring.columns import RULES, Column, names
-from experiments.measuring.experiment import MEASURED, AnyExperiment
-from experiments.measuring.intervals import Limits, mean_interval
-from experiments.measuring.metric import Metric
+from experiments.measuring.experiment import MEASURED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +23,6 @@ IDENTITY = (
     Column("experiment", "str", "experiment of the sweep"),
     Column("seed", "int", "root seed of the config"),
 )
-_AVERAGES = "mean", "root"  # kinds of metrics whose interval follows from their error
 _ALWAYS = "n_keys", RULES, "divisor", "trials"  # in a summary, if the experiment has them
 
 
@@ -43,29 +37,10 @@ def csv_bytes(table: "pd.DataFrame") -> bytes:
     return text.encode()
 
 
-def written_columns(experiment: AnyExperiment) -> list[str]:
-    """The columns of `all_metrics` by name: those of the main table, without intervals that follow
-    from others.
-    """
-    implied = {f"{metric.name}{end}" for metric in _means(experiment) for end in ("_low", "_high")}
-    every = (column.name for column in experiment.table_columns)
-    return [name for name in every if name not in implied]
-
-
-def with_intervals(experiment: AnyExperiment, written: "pd.DataFrame") -> "pd.DataFrame":
-    """The main table from `all_metrics`: with the intervals of means and roots."""
-    ends: dict[str, tuple[float, ...]] = {}
-    for metric in _means(experiment):
-        limits = metric.limits(written)
-        lows, highs = (np.broadcast_to(end, len(written)) for end in (limits.low, limits.high))
-        estimates = (written[name] for name in (metric.name, f"{metric.name}_se", "trials"))
-        found = [
-            mean_interval(value, error, trials, Limits(low, high))
-            for value, error, trials, low, high in zip(*estimates, lows, highs, strict=True)
-        ]
-        low, high = zip(*found, strict=True)
-        ends |= {f"{metric.name}_low": low, f"{metric.name}_high": high}
-    return written.assign(**ends)[names(experiment.table_columns)]
+def written_columns(results: "Results") -> list[Column]:
+    """The columns of `all_metrics`: those of the main table, without what it has in memory alone."""
+    declared = results.experiment.table_columns
+    return [column for column in declared if column.name in results.measured]
 
 
 def csv_contents(results: "Results") -> dict[str, bytes]:
@@ -73,8 +48,7 @@ def csv_contents(results: "Results") -> dict[str, bytes]:
     sweep = results.sweep
     values = sweep.name, sweep.experiment.name, sweep.seed
     identity = dict(zip(names(IDENTITY), values, strict=True))
-    written = written_columns(sweep.experiment)
-    tables = {**results, MEASURED: results.measured[written]}
+    tables = {**results, MEASURED: results.measured[names(written_columns(results))]}
     contents = {
         kind: csv_bytes(table.assign(**identity)[[*identity, *table.columns]])
         for kind, table in tables.items()
@@ -87,15 +61,9 @@ def summary_columns(results: "Results") -> list[str]:
     the rule with its divisor and trials, and what the experiment declares, with exact values and
     one error: that of a mean or a root, and the interval of anything else.
     """
-    experiment = results.experiment
-    declared = SUMMARIES[experiment.name]
+    declared = SUMMARIES[results.experiment.name]
     wanted = {*results.axes.varied(results.measured), *_ALWAYS, *declared}
-    for metric in experiment.metrics:
-        if metric.name in declared:
-            ends = ("_se",) if metric.kind in _AVERAGES else ("_low", "_high")
-            wanted |= {f"{metric.name}{end}" for end in (*ends, "_exact")}
-    return [name for name in written_columns(experiment) if name in wanted]
-
-
-def _means(experiment: AnyExperiment) -> list[Metric]:
-    return [metric for metric in experiment.metrics if metric.kind in _AVERAGES]
+    for name in results.metrics.keys() & declared:
+        ends = ("_se",) if results.metrics[name].is_average else ("_low", "_high")
+        wanted |= {f"{name}{end}" for end in (*ends, "_exact")}
+    return [name for name in names(written_columns(results)) if name in wanted]

@@ -1,5 +1,5 @@
 """Results of a sweep: its block of the config, and its tables, which know their axes and
-metrics.
+metrics. Every later step receives them.
 """
 
 import math
@@ -82,7 +82,7 @@ class Results(dict[str, pd.DataFrame]):
 
     @property
     def measured(self) -> pd.DataFrame:
-        """The main table: a row per cell and rule."""
+        """The main table: rows with their cells (`experiments.tables.rows`)."""
         return self[MEASURED]
 
     @property
@@ -92,8 +92,14 @@ class Results(dict[str, pd.DataFrame]):
 
     @property
     def metrics(self) -> dict[str, Metric]:
-        """The metrics of the experiment by name."""
-        return {metric.name: metric for metric in self.experiment.metrics}
+        """The metrics of the main table by name."""
+        every = self.experiment.metrics
+        return {metric.name: metric for metric in every if metric.name in self.measured}
+
+    @property
+    def lacking(self) -> list[str]:
+        """The metrics of the experiment that the main table lacks, as they were declared later."""
+        return [each.name for each in self.experiment.metrics if each.name not in self.metrics]
 
     def unreached(self) -> str:
         """The number of cells that missed the precision of the sweep, and why the furthest did, in
@@ -103,7 +109,7 @@ class Results(dict[str, pd.DataFrame]):
         if sweep.precision is None:
             return ""
         cells = [rows for _, rows in table.groupby(axis_names(self.experiment.cell), sort=False)]
-        metrics = self.experiment.metrics
+        metrics = self.metrics.values()
         errors = [relative_error(metrics, rows.to_dict("records")) for rows in cells]
         missed = sum(error > sweep.precision for error in errors)
         if not missed:

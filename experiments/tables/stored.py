@@ -26,10 +26,7 @@ from experiments.running.fingerprint import measuring_source, versions
 from experiments.tables.changes import Change, update
 from experiments.tables.layout import (
     IDENTITY,
-    csv_bytes,
     csv_contents,
-    with_intervals,
-    written_columns,
 )
 from experiments.tables.products import keep_record, ledger, record
 
@@ -116,11 +113,8 @@ class Stored:
         keep_record(self.results, self.sidecar.name, record([self.sidecar]))
         return changes
 
-    def read(self, *, lacks_exact: bool = False) -> "Results":
+    def read(self) -> "Results":
         """The results, without the columns of `IDENTITY`.
-
-        Args:
-            lacks_exact: True if the main table may have other columns of exact values than today.
 
         Raises:
             TableError: a table is missing, altered, or from another config.
@@ -128,8 +122,8 @@ class Stored:
         import pandas as pd
 
         from experiments.tables.results import Results
+        from experiments.tables.rows import as_read
 
-        experiment = self.sweep.experiment
         text = {FEW_DRAWS: str, RULES: str}
         tables = {}
         contents = self.contents()
@@ -143,18 +137,7 @@ class Stored:
             table = own.copy()
             # An empty field is a list of no metrics there, elsewhere a missing number.
             tables[kind] = table.fillna({FEW_DRAWS: ""})
-        expected = written_columns(experiment)
-        others = sorted({*tables[MEASURED]} ^ {*expected})
-        if lacks_exact:
-            others = [name for name in others if not name.endswith("_exact")]
-            tables[MEASURED] = tables[MEASURED].reindex(columns=expected)
-        if others:
-            raise TableError(
-                f"{self.csv(MEASURED)} is of an earlier version, which differs in {others[0]}; make "
-                "all writes it"
-            )
-        tables[MEASURED] = with_intervals(experiment, tables[MEASURED])
-        return Results(self.sweep, tables)
+        return Results(self.sweep, {**tables, MEASURED: as_read(self.sweep, tables[MEASURED])})
 
     def contents(self) -> dict[str, bytes]:
         """The bytes of the tables by kind; `TableError` unless they are those of this config, and of
@@ -234,16 +217,3 @@ def read_sidecar(path: Path) -> Sidecar:
         lacks = f"expected checksums of {MEASURED} and {SUMMARY}"
         raise TableError(f"{path} is of an earlier version: {lacks}, got {[*sums]}")
     return sidecar
-
-
-def measured_part(content: bytes) -> bytes:
-    r"""A main table without its exact columns and those of `IDENTITY`.
-
-    >>> measured_part(b"seed,d_k,entropy,entropy_exact\n0,4,1.50,1.5\n")
-    b'd_k,entropy\n4,1.50\n'
-    """
-    import pandas as pd
-
-    table = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
-    others = (name for name in table if name not in names(IDENTITY))
-    return csv_bytes(table[[name for name in others if not name.endswith("_exact")]])

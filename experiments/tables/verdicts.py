@@ -23,7 +23,7 @@ from experiments.tables.derived import (
     Derived,
     after_axes,
 )
-from experiments.tables.exact import known_metrics
+from experiments.tables.rows import sizes_of
 from sdpa import LAWS
 
 ALARM = 1e-3  # the share of honest runs that may raise it
@@ -45,8 +45,9 @@ def verdicts(experiment: AnyExperiment, table: pd.DataFrame) -> pd.DataFrame:
     """
     columns = names(_columns(experiment))
     frames = [
-        _compared(table[table[f"{metric.name}_exact"].notna()], metric, exact)
-        for metric, exact in known_metrics(experiment)
+        _compared(table[table[f"{metric.name}_exact"].notna()], metric, metric.exact)
+        for metric in experiment.metrics
+        if metric.exact and metric.name in table
     ]
     found = [frame for frame in frames if len(frame)]
     if not found:
@@ -69,10 +70,11 @@ def _compared(rows: pd.DataFrame, metric: Metric, exact: Exact) -> pd.DataFrame:
     error = np.maximum(np.abs(end - measured) / t, exact.accuracy * size)
     difference = measured - expected
     z = np.divide(difference, error, out=np.zeros(len(rows)), where=error > 0)
-    draws = [metric.effective_draws(rows, value, error) for value in (measured, expected)]
+    sizes = sizes_of(rows)
+    draws = [metric.effective_draws(sizes, value, error) for value in (measured, expected)]
     heavy = [name for name, law in LAWS.items() if law.moments[1] > _HEAVIEST]
     is_heavy = rows.get("inputs", pd.Series("", rows.index)).isin(heavy)
-    is_long = (metric.name in _OF_SQUARES) & (rows.get("n_keys", 0) >= _LONG_ROW)
+    is_long = (metric.name in _OF_SQUARES) & (sizes.n_keys >= _LONG_ROW)
     needed = np.where(is_long, _DRAWS_OF_LONG_ROWS, max(MIN_TESTED_DRAWS, metric.min_draws))
     has_draws = np.minimum(*draws) >= needed
     is_tested = has_draws & ~is_few(rows[FEW_DRAWS], metric.name) & ~is_heavy

@@ -168,7 +168,7 @@ def test_an_exception_in_one_part_is_a_line_and_stops_no_other(suite, monkeypatc
 
 
 def test_an_exception_in_a_command_is_a_line_and_its_traceback_a_file(suite, monkeypatch):
-    monkeypatch.setattr(analyse, "add_exact", planted)
+    monkeypatch.setattr(analyse, "with_exact", planted)
     ended = suite("run", "--jobs", "1")
     assert ended.returncode == 1
     notes = suite.folder / "errors.txt"

@@ -21,7 +21,7 @@ from experiments.kinds.declarations import READING
 from experiments.kinds.figures import FIGURES
 from experiments.kinds.network.layer import OF_LAYER
 from experiments.kinds.support import has_few, rows_of
-from experiments.measuring.columns import axis_values
+from experiments.measuring.cells import CELL
 from experiments.tables.results import Results
 
 FIVE = "[unscaled, d_k^1/4, d_k^1/3, d_k^1/2, d_k^2/3]"
@@ -118,9 +118,9 @@ def made(tmp_path):
         (sweep,) = load_config(path).sweeps
         rng = np.random.default_rng(5)
         cells = [
-            {**axis_values(cell), **rule, "trials": 20}
+            {**of_rule.row_head(), CELL: of_rule, "trials": 20}
             for cell in sweep.cells
-            for rule in (cell.rules() if hasattr(cell, "rules") else [{}])
+            for of_rule in cell.by_rule()
         ]
         table = filled(
             pd.DataFrame(cells), [metric.name for metric in sweep.experiment.metrics], rng

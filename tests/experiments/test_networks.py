@@ -16,8 +16,10 @@ from experiments.kinds.network.cell import (
 from experiments.kinds.network.layer import OF_LAYER
 from experiments.kinds.network.tables import BY_LAYER, law_of, with_law
 from experiments.measuring.experiment import MEASURED
-from experiments.tables.analyse import agreement, tabulated
+from experiments.tables.analyse import agreement
 from experiments.tables.results import Results
+from experiments.tables.rows import tabulated
+from sdpa import Scaling
 from sdpa.initialisation import Scheme
 from sdpa.theory import attention_expectations
 from tests.plain_layers import values_of_layers
@@ -92,7 +94,7 @@ def test_the_law_holds_for_many_heads(name):
     """
     cell = LAWS[name]
     layers = tabulate(cell, measure(cell, 20, np.random.default_rng(6)))[LAYERS]
-    laws = [layer for divisor in cell.divisors() for layer in law_of(cell, divisor)]
+    laws = [layer for of_rule in cell.by_rule() for layer in law_of(of_rule)]
     names = ("stream", "cosine", "collision", "stream_gradient", "gradient_cosine")
     for row, law in zip(layers, laws, strict=True):
         for value in (*names, "query_gradient"):
@@ -112,7 +114,7 @@ def test_matrices_have_the_variance_1_over_their_rows():
 
 def test_the_law_of_one_layer_is_the_sum_of_its_exact_squares():
     """Past it, and through values, keys and queries of independent tokens."""
-    (layer,) = law_of(replace(WIDE, layers=1), 2.0)
+    (layer,) = law_of(replace(WIDE, layers=1, scaling=(Scaling.parse("2"),)))
     exact = attention_expectations(32, 12, 2.0)
     ways = exact.output_std, exact.key_gradient_norm, exact.query_gradient_norm
     assert layer.stream_gradient == pytest.approx(1 + sum(way**2 for way in ways), rel=1e-5)
@@ -145,5 +147,5 @@ def test_the_check_finds_what_is_beyond_the_law(fault, monkeypatch):
 
 def test_other_networks_have_no_law():
     causal = replace(WIDE, mask="causal")
-    assert np.isnan([*law_of(causal, 1.0)]).all()
-    assert len([*law_of(causal, 1.0)]) == causal.layers
+    assert np.isnan([*law_of(causal.by_rule()[0])]).all()
+    assert len([*law_of(causal.by_rule()[0])]) == causal.layers

@@ -7,9 +7,9 @@ import pytest
 
 from experiments.config.sweep import Sweep
 from experiments.kinds.saturation.cell import EXPERIMENT, KERNEL, Cell
-from experiments.tables.analyse import agreement, tabulated
-from experiments.tables.exact import add_exact
+from experiments.tables.analyse import agreement
 from experiments.tables.results import Results
+from experiments.tables.rows import tabulated, with_exact
 from experiments.tables.verdicts import verdicts
 from sdpa import Scaling
 
@@ -31,8 +31,7 @@ SWEEP = Sweep("mine", EXPERIMENT, {}, trials=TRIALS, figures=(), seed=0)
 )
 def test_a_fault_raises_the_alarm(drawn, is_found):
     measurement = KERNEL.measure(drawn, TRIALS, np.random.default_rng(1))
-    measured = tabulated(EXPERIMENT, [CELL], [measurement])["measured"]
-    table = add_exact(EXPERIMENT, measured, [CELL])
+    table = with_exact(EXPERIMENT, tabulated(EXPERIMENT, [CELL], [measurement])["measured"])
     tables = {"measured": table, "verdicts": verdicts(EXPERIMENT, table)}
     found = agreement([Results(SWEEP, tables)])
     assert len(found.values) > 10

@@ -26,9 +26,9 @@ from experiments.running.store import Store
 from experiments.running.work import PILOT_TRIALS, cell_chunks, find_work, merged
 from experiments.running.workers import LocalWorkers, count_step, helpers, steps
 from experiments.tables import bar
-from experiments.tables.analyse import tabulated
 from experiments.tables.reporter import Reporter
 from experiments.tables.results import Results
+from experiments.tables.rows import tabulated
 from sdpa import Scaling
 from tests.plain_rows import RULES
 

@@ -22,7 +22,6 @@ from tests.plain_attention import attention
 from tests.plain_rows import RULES
 
 SCORES = 100_000
-TABLE = pd.DataFrame({"d_k": [2], "trials": [SCORES]})
 
 
 @pytest.fixture(scope="module")
@@ -45,15 +44,19 @@ def test_counts_and_moments_are_those_of_the_scores(measured, scores):
     assert_allclose(row["score_mean_se"], scores.std() / np.sqrt(SCORES), rtol=1e-4)
 
 
+def table_of(measured):
+    return pd.DataFrame({"d_k": [2], "trials": [SCORES], "counts": [measured.counts]})
+
+
 def test_the_distance_is_scipy_s_to_what_a_bin_holds(measured, scores):
-    (row,) = distances(TABLE, [measured.counts]).to_dict("records")
+    (row,) = distances(table_of(measured)).to_dict("records")
     exact = stats.kstest(scores, stats.laplace.cdf)
     assert 0.97 * exact.statistic < row["statistic"] <= exact.statistic * (1 + 1e-9)
     assert exact.pvalue <= row["p_value"] < exact.pvalue + 0.05
 
 
 def test_histograms_have_the_mean_density_of_each_bin(measured):
-    bins = histograms(TABLE, [measured.counts])
+    bins = histograms(table_of(measured))
     width = bins["high"] - bins["low"]
     below, up_to = (stats.laplace.cdf(bins[end] * np.sqrt(2)) for end in ("low", "high"))
     mass = up_to - below
@@ -84,7 +87,7 @@ def test_scores_and_weights_are_those_of_the_draws(mask, seen):
     assert len(table) == cell.table_rows(4) == 2 * 4 * sum(seen)
     for row in table:
         trial, query, key = row["trial"], row["query"], row["key"]
-        divisor = {"unscaled": 1.0, "d_k^1/2": math.sqrt(5)}[row["scaling"]]
+        divisor = {"unscaled": 1.0, "d_k^1/2": math.sqrt(5)}[row["cell"].scaling[0].name]
         visible = keys[trial, : seen[query]].tolist()
         plain = attention([queries[trial, query].tolist()], visible, divisor=divisor)
         for name, column in (("scaled_scores", "scaled_score"), ("weights", "weight")):
@@ -118,6 +121,6 @@ def test_a_layer_is_that_of_its_definition(scheme, stds):
     assert_allclose(queries_of(slice(1, 5)), queries[:, 1:], rtol=1e-9)
     measured = initialisation.EXPERIMENT.measure(cell, TRIALS, np.random.default_rng(2))
     for row in initialisation.EXPERIMENT.tabulate(cell, measured)[MEASURED]:
-        assert row["d_k"] == 4
+        assert row["cell"].row_head()["d_k"] == 4
         assert row["query_variance"] == pytest.approx((queries**2).mean(), rel=1e-9)
         assert row["key_variance"] == pytest.approx((keys**2).mean(), rel=1e-9)

@@ -71,8 +71,6 @@ def test_tables_without_chunks_are_analysed_again(copied):
     lacking = json.loads(sidecar.read_bytes())
     lacking["sha256"]["measured"] = checksum(path)
     sidecar.write_text(json.dumps(lacking))
-    with pytest.raises(TableError, match="of an earlier version, which differs in entropy_exact"):
-        Stored(folder, sweep).read()
     analyse_again([sweep], folder, Reporter(verbose=True))
     assert {path: path.read_bytes() for path in whole} == whole
     earlier = json.loads(sidecar.read_bytes()) | {

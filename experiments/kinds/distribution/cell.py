@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge, Le
 
+from experiments.measuring.cells import CELL, Row
 from experiments.measuring.cells import Cell as BaseCell
-from experiments.measuring.cells import Row
 from experiments.measuring.columns import Column, Meaning
 from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.intervals import MIN_TRIALS
@@ -41,7 +41,7 @@ class Cell(BaseCell):
 
     # As the score metrics require: standard normal entries, one score per trial, no divisor.
     divisor = 1.0
-    n_queries = n_keys = mean_length = 1
+    mean_length = 1
 
     @property
     def law(self) -> PairLaw:
@@ -123,8 +123,8 @@ def tabulate(cell: Cell, measured: Scores) -> dict[str, list[Row]]:
     moments = measured.moments
     shape, trials = ScoreMoments.of(moments), moments.trials
     found = {metric.name: metric.compute(shape, 1.0).with_error(moments) for metric in METRICS}
-    row = {"trials": trials, **metric_row(METRICS, cell, trials, found)}
-    return {MEASURED: [row], COUNTS: [{"counts": measured.counts}]}
+    counts = {CELL: cell, "trials": trials, "counts": measured.counts}
+    return {MEASURED: [metric_row(METRICS, cell, trials, found)], COUNTS: [counts]}
 
 
 EXPERIMENT = Experiment(

@@ -1,11 +1,10 @@
 """The counts of scores q.k in bins beside their exact law: densities, and Kolmogorov-Smirnov tests.
 
-The bins are the fine ones of `experiments.kinds.distribution.cell`, one array for each row of the main
-table; those of `histogram` unite 64 of them.
+The bins are the fine ones of `experiments.kinds.distribution.cell`, one array for each cell; those of
+`histogram` unite 64 of them.
 """
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -18,10 +17,11 @@ from experiments.measuring.intervals import MIN_TRIALS
 from experiments.tables.derived import Derived
 from sdpa import theory
 
+_COUNTED = ["d_k", "trials", "counts"]
 _COARSE = 64  # bins of a measurement per bin of the histogram
 
 
-def histograms(table: pd.DataFrame, counts: Sequence[Floats]) -> pd.DataFrame:
+def histograms(table: pd.DataFrame) -> pd.DataFrame:
     """Density of q.k / sqrt(d_k) in bins, measured and exact, without the bins beyond the furthest
     score.
 
@@ -29,13 +29,12 @@ def histograms(table: pd.DataFrame, counts: Sequence[Floats]) -> pd.DataFrame:
     bin, the standard error of the density is sqrt(p (1 - p) / trials) / width.
 
     Args:
-        table: d_k and trials of each cell.
-        counts: scores in each fine bin, (2 BINS,), of each cell.
+        table: d_k, trials and counts, the scores in each fine bin (2 BINS,), of each cell.
     """
     frames = []
     edges = bin_edges()[::_COARSE]
     width = np.diff(edges)
-    for d_k, trials, fine in zip(table["d_k"], table["trials"], counts, strict=True):
+    for d_k, trials, fine in table[_COUNTED].itertuples(index=False):
         count = fine.reshape(-1, _COARSE).sum(axis=1)
         share = count / trials
         frame = pd.DataFrame(
@@ -54,7 +53,7 @@ def histograms(table: pd.DataFrame, counts: Sequence[Floats]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def distances(table: pd.DataFrame, counts: Sequence[Floats]) -> pd.DataFrame:
+def distances(table: pd.DataFrame) -> pd.DataFrame:
     """The Kolmogorov-Smirnov statistic of each d_k, over the bins' edges, and its p-value.
 
     Between edges the distance can be larger by the effect of the scores in one bin: at most about
@@ -64,7 +63,7 @@ def distances(table: pd.DataFrame, counts: Sequence[Floats]) -> pd.DataFrame:
     from scipy import stats  # takes half a second to load, and most commands do not need it
 
     rows = []
-    for d_k, trials, fine in zip(table["d_k"], table["trials"], counts, strict=True):
+    for d_k, trials, fine in table[_COUNTED].itertuples(index=False):
         if trials >= MIN_TRIALS:
             below = np.concatenate([[0], np.cumsum(fine)[:-1]]) / trials
             above = _survival(bin_edges()[:-1], d_k)
@@ -108,14 +107,14 @@ TABLES = (
         "histogram",
         needs={"counts"},
         columns=lambda _: _HISTOGRAM_COLUMNS,
-        derive=lambda results: histograms(results.measured, results[COUNTS]["counts"]),
+        derive=lambda results: histograms(results[COUNTS]),
         source=COUNTS,
     ),
     Derived(
         "tests",
         needs={"counts"},
         columns=lambda _: _TEST_COLUMNS,
-        derive=lambda results: distances(results.measured, results[COUNTS]["counts"]),
+        derive=lambda results: distances(results[COUNTS]),
         source=COUNTS,
     ),
 )

@@ -12,10 +12,9 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge, Le
 
-from experiments.measuring.cells import Floats, Row, for_cells
+from experiments.measuring.cells import RULE_COLUMNS, Floats, for_cells
 from experiments.measuring.columns import Column, Meaning
-from experiments.measuring.experiment import MEASURED
-from experiments.measuring.kernel import Kernel, RowMeasurement
+from experiments.measuring.kernel import Kernel
 from experiments.measuring.metric import Exact
 from experiments.measuring.row_metrics import METRICS, PerRow, RowMetric
 from experiments.measuring.sampling import AttentionCell
@@ -40,6 +39,8 @@ class Cell(AttentionCell):
     scheme: Annotated[Scheme, Meaning("initial weights W_Q and W_K")]
     scaling: tuple[Scaling, ...]
     n_queries: Annotated[_Size, Meaning("queries per draw: the last tokens of the sequence")] = 64
+
+    shows = Column("d_k", "int", "width of queries and keys: d_model / n_heads"), *RULE_COLUMNS
 
     @property
     def d_k(self) -> int:  # type: ignore[override]  # follows from the fields
@@ -127,19 +128,4 @@ _METRICS = (
 )
 KERNEL = Kernel[Cell](_METRICS)
 
-
-def _tabulate(cell: Cell, measurement: RowMeasurement) -> dict[str, list[Row]]:
-    """As `Kernel.tabulate`, with the d_k that follows from the axes."""
-    tables = KERNEL.tabulate(cell, measurement)
-    return tables | {MEASURED: [{"d_k": cell.d_k, **row} for row in tables[MEASURED]]}
-
-
-_OF_ROWS = KERNEL.experiment("initialisation", Cell)
-EXPERIMENT = replace(
-    _OF_ROWS,
-    columns=(
-        Column("d_k", "int", "width of queries and keys: d_model / n_heads"),
-        *_OF_ROWS.columns,
-    ),
-    tabulate=_tabulate,
-)
+EXPERIMENT = KERNEL.experiment("initialisation", Cell)

@@ -42,7 +42,7 @@ from experiments.kinds.language.training import (
     of_heads,
     train,
 )
-from experiments.measuring.cells import RULE_COLUMNS, Floats, Row, ScaledCell
+from experiments.measuring.cells import CELL, RULE_COLUMNS, Floats, Row, ScaledCell
 from experiments.measuring.columns import Column, Meaning, names, with_errors
 from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.metric import Metric, metric_columns, metric_row
@@ -377,7 +377,7 @@ def tabulate(cell: Cell, runs: Runs) -> dict[str, list[Row]]:
     """One row per rule; one per rule and recorded step; and one per rule, step, layer and head."""
     trials, ends = len(runs.of_runs), _ends(runs)
     rows, history, heads = [], [], []
-    for i, rule in enumerate(cell.rules()):
+    for i, of_rule in enumerate(cell.by_rule()):
         found: dict[str, tuple[float, float] | Quantile] = {}
         for metric in METRICS:
             values = ends[metric.name][:, i]
@@ -386,11 +386,9 @@ def tabulate(cell: Cell, runs: Runs) -> dict[str, list[Row]]:
                 found[metric.name] = of_runs.quantile(0, metric.share)
             else:
                 found[metric.name] = float(values.mean()), _error(values)
-        of_metrics = metric_row(METRICS, cell, trials, found)
-        rows.append({**rule, "trials": trials, **of_metrics})
-        of_rule = {"scaling": rule["scaling"], "trials": trials}
+        rows.append(metric_row(METRICS, of_rule, trials, found))
         for place, step in enumerate(cell.recorded_steps):
-            of_step = of_rule | {"step": step}
+            of_step: Row = {CELL: of_rule, "trials": trials, "step": step}
             history.append(of_step | _means(OF_RUN, runs.of_runs[:, i, place]))
             for layer, head in np.ndindex(cell.layers, cell.n_heads):
                 where = {"layer": layer + 1, "head": head + 1}
@@ -432,7 +430,7 @@ HEADS_COLUMNS = (
 EXPERIMENT = Experiment(
     name="language",
     cell=Cell,
-    columns=(*RULE_COLUMNS, _RUNS, *metric_columns(METRICS)),
+    columns=(_RUNS, *metric_columns(METRICS)),
     metrics=METRICS,
     side_tables={HISTORY: tuple(names(HISTORY_COLUMNS)), HEADS: tuple(names(HEADS_COLUMNS))},
     measure=measure,

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 from annotated_types import Ge, Le
 
-from experiments.measuring.cells import Floats, RowSizes, for_cells
+from experiments.measuring.cells import Floats, Sizes, for_cells
 from experiments.measuring.columns import Meaning
 from experiments.measuring.intervals import MIN_DRAWS_OF_FOURTH_POWERS
 from experiments.measuring.kernel import Kernel
@@ -92,6 +92,12 @@ class Cell(SampledCell):
         """The row map of the cell; ValueError for a sink beside another normalizer than softmax."""
         return RowMap(self.softcap, self.sink.logit, self.normalizer.name)
 
+    @property
+    def sizes(self) -> Sizes:
+        """As `Cell.sizes`: under sigmoid, each key may have the weight 1."""
+        mass = self.n_keys if self.normalizer.name == "sigmoid" else 1
+        return super().sizes._replace(mass=mass)
+
     def problem(self) -> str | None:
         """As `Cell.problem`; a sink needs softmax."""
         if found := super().problem():
@@ -132,14 +138,6 @@ def _exact(name: str) -> Exact:
     return Exact(formula, value, _ACCURACY)
 
 
-def _largest_mass(cells: RowSizes) -> Floats:
-    """The largest sum of weights, of a cell or of the rows of a table: the number of keys under
-    sigmoid, else 1.
-    """
-    is_sigmoid = np.asarray(getattr(cells, "normalizer", "softmax"), dtype=str) == "sigmoid"
-    return np.where(is_sigmoid, cells.n_keys, 1.0)
-
-
 def _of_saturation(name: str, old: str = "", new: str = "", **changes: Any) -> RowMetric:
     """A metric of saturation, of the weights and the Jacobian of the row map, with a part of its
     meaning replaced.
@@ -166,7 +164,7 @@ MECHANISM_METRICS: tuple[KernelMetric, ...] = (
         "E sum_j w_j",
         "sum of the weights",
         exact=_exact("visible_mass"),
-        within=(0, _largest_mass),
+        within=(0, lambda sizes: sizes.mass),
         min_draws=_MANY,
         is_logarithmic=True,
     ),

@@ -19,7 +19,7 @@ import numpy as np
 from annotated_types import Ge, Le, Lt
 
 from experiments.kinds.network.layer import OF_LAYER, of_stream, values_of_layer
-from experiments.measuring.cells import RULE_COLUMNS, Floats, Row, ScaledCell
+from experiments.measuring.cells import CELL, RULE_COLUMNS, Floats, Row, ScaledCell
 from experiments.measuring.columns import Column, Meaning, names, with_errors
 from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.metric import Metric, metric_columns, metric_row
@@ -299,7 +299,7 @@ METRICS = (
         "entropy of a row (nats)",
         "entropy",
         unit="nats",
-        within=(0, lambda cells: np.log(cells.n_keys)),
+        within=(0, lambda sizes: np.log(sizes.n_keys)),
     ),
     *_of_ends(
         "row_variance",
@@ -333,7 +333,7 @@ def tabulate(cell: Cell, measured: StackMeasurement) -> dict[str, list[Row]]:
     values = moments.mean.reshape(errors.shape)
     spread = np.sqrt(measured.squares / (trials - 1) / trials)
     rows, layers = [], []
-    for i, rule in enumerate(cell.rules()):
+    for i, of_rule in enumerate(cell.by_rule()):
         found = {}
         for metric, value, error in zip(METRICS, values[i], errors[i], strict=True):
             pair = float(value), float(error)
@@ -341,10 +341,9 @@ def tabulate(cell: Cell, measured: StackMeasurement) -> dict[str, list[Row]]:
                 root = math.sqrt(value)
                 pair = root, float(error / (2 * root)) if root else 0.0
             found[metric.name] = pair
-        of_metrics = metric_row(METRICS, cell, trials, found)
-        rows.append({**rule, "trials": trials, **of_metrics})
+        rows.append(metric_row(METRICS, of_rule, trials, found))
         for layer in range(cell.layers):
-            row: Row = {"scaling": rule["scaling"], "trials": trials, "layer": layer + 1}
+            row: Row = {CELL: of_rule, "trials": trials, "layer": layer + 1}
             for column, place in _PLACE.items():
                 row[column] = float(measured.mean[i, layer, place])
                 row[f"{column}_se"] = float(spread[i, layer, place])
@@ -355,7 +354,7 @@ def tabulate(cell: Cell, measured: StackMeasurement) -> dict[str, list[Row]]:
 EXPERIMENT = Experiment(
     name="network",
     cell=Cell,
-    columns=(*RULE_COLUMNS, _TRIALS, *metric_columns(METRICS)),
+    columns=(_TRIALS, *metric_columns(METRICS)),
     metrics=METRICS,
     side_tables={LAYERS: tuple(names(LAYER_COLUMNS))},
     measure=measure,

@@ -12,7 +12,8 @@ import pandas as pd
 from scipy import special
 
 from experiments.kinds.network.cell import LAYER_COLUMNS, LAYERS, Cell
-from experiments.measuring.columns import Column, names
+from experiments.measuring.cells import CELL, for_cells
+from experiments.measuring.columns import Column
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.tables.derived import Derived, after_axes
 from experiments.tables.results import Results
@@ -43,8 +44,9 @@ _LAW = (
 )
 
 
-def law_of(cell: Cell, divisor: float) -> list[StackLayer]:
-    """The law before each layer of a cell; NaN where there is none."""
+@for_cells(Cell)
+def law_of(cell: Cell) -> list[StackLayer]:
+    """The law before each layer of a cell of one rule; NaN where there is none."""
     unknown = [StackLayer(*[math.nan] * len(StackLayer._fields))] * cell.layers
     other = cell.mask != "none" or cell.position != "none" or cell.mlp != "none"
     if other or cell.d_k < _LEAST_D_K:
@@ -55,7 +57,7 @@ def law_of(cell: Cell, divisor: float) -> list[StackLayer]:
             cell.layers,
             cell.d_k,
             cell.n_keys,
-            divisor,
+            cell.divisor,
             cosine=cell.token_cosine,
             residual=cell.residual,
             variances=(query, key, key * key * cell.onto_stream),
@@ -67,15 +69,10 @@ def law_of(cell: Cell, divisor: float) -> list[StackLayer]:
 
 def with_law(results: Results) -> pd.DataFrame:
     """The table of layers with the law of each value."""
-    found = [
-        layer
-        for cell in results.sweep.cells
-        if isinstance(cell, Cell)
-        for divisor in cell.divisors()
-        for layer in law_of(cell, divisor)
-    ]
-    law = pd.DataFrame(found).add_suffix("_law")[names(_LAW)]
-    return results[LAYERS].reset_index(drop=True).join(law)
+    layers = results[LAYERS]
+    laws = {cell: law_of(cell) for cell in layers[CELL].unique()}
+    found = [laws[cell][layer - 1] for cell, layer in layers[[CELL, "layer"]].to_numpy()]
+    return layers.join(pd.DataFrame(found, layers.index).add_suffix("_law"))
 
 
 def beside_law(results: Results) -> pd.DataFrame:
@@ -86,9 +83,10 @@ def beside_law(results: Results) -> pd.DataFrame:
     of the width, fewer than 20 stacks, and standard errors above 2.5%.
     """
     layers = results[BY_LAYER]
-    growth = layers.query("layer == 1").reset_index(drop=True)
+    same = [*results.axes.among(layers), "scaling"]
+    measured = results.measured[[*same, _GROWTH, f"{_GROWTH}_se"]]
+    growth = layers.query("layer == 1").merge(measured, on=same)
     growth[f"{_GROWTH}_law"] = np.sqrt(growth["stream_gradient_law"])
-    growth = growth.join(results.measured.filter(like=_GROWTH))
     found = []
     for name, table in ((_GROWTH, growth), ("stream", layers), ("collision", layers)):
         rows = table.query(_HOLDS)

@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from experiments.measuring.cells import RULE_COLUMNS, Floats, Row
+from experiments.measuring.cells import CELL, Floats, Row
 from experiments.measuring.columns import Column
 from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.sampling import SampledCell
@@ -71,20 +71,19 @@ def tabulate(cell: Cell, measurement: RowsMeasurement) -> dict[str, Iterator[Row
 def _rows(cell: Cell, scores: Floats) -> Iterator[Row]:
     if (visible := cell.visible(slice(0, cell.n_queries))) is not None:
         scores = np.where(visible, scores, -np.inf)
-    for rule in cell.rules():
-        scaled = scores / rule["divisor"]
+    for of_rule in cell.by_rule():
+        scaled = scores / of_rule.divisor
         weights = softmax(scaled)
         for trial, query, key in np.argwhere(np.isfinite(scaled)).tolist():
             place = {"trial": trial, "query": query, "key": key}
             score, weight = float(scaled[trial, query, key]), float(weights[trial, query, key])
-            yield {**rule, **place, "scaled_score": score, "weight": weight}
+            yield {CELL: of_rule, **place, "scaled_score": score, "weight": weight}
 
 
 EXPERIMENT = Experiment(
     name="rows",
     cell=Cell,
     columns=(
-        *RULE_COLUMNS,
         Column("trial", "int", "number of the draw of (Q, K), from 0"),
         Column("query", "int", "number of the query, from 0"),
         Column("key", "int", "number of the key, from 0"),

@@ -1,0 +1,131 @@
+"""Rows with their cells: the main table of a sweep, as it is made and as it is read.
+
+Each row has its cell, with the row's rule alone, in the column `CELL`. It is there from tabulation on;
+no file has it. A table that is read finds the cell of a row in the sweep, by the axes and the rule of
+the row. Intervals of averages are no columns of a file either, as they follow from value, standard
+error, trials and limits.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pandas as pd
+
+from experiments.config.errors import MeasurementError, TableError
+from experiments.config.sweep import Sweep
+from experiments.measuring.cells import CELL, Cell, Floats, Row, Sizes
+from experiments.measuring.columns import RULES, axis_names, describe, names
+from experiments.measuring.experiment import MEASURED, AnyExperiment, Measurement
+from experiments.measuring.intervals import mean_interval
+from experiments.running.workers import count_step
+from experiments.tables.layout import DIGITS
+
+
+def tabulated(
+    experiment: AnyExperiment, cells: Iterable[Cell], measurements: Iterable[Measurement]
+) -> dict[str, pd.DataFrame]:
+    """The tables of cells of an experiment from the merged measurement of each, in order, by kind;
+    without exact values. The function reads measurements one at a time.
+
+    Raises:
+        MeasurementError: a value of the main table is not finite.
+    """
+    tables: dict[str, list[Row]] = {}
+    for cell, measurement in zip(cells, measurements, strict=True):
+        for kind, rows in experiment.tabulate(cell, measurement).items():
+            tables.setdefault(kind, []).extend(map(_whole, rows))
+    full = [column.name for column in experiment.table_columns if not column.may_be_empty]
+    for row in tables[MEASURED]:
+        for name in full:
+            value = row[name]
+            if isinstance(value, float) and not math.isfinite(value):
+                where = describe(row[CELL])
+                raise MeasurementError(
+                    f"cell {where}: expected a finite {name}, got {value} in {row}"
+                )
+    frames = {kind: pd.DataFrame(rows) for kind, rows in tables.items()}
+    return frames | {MEASURED: _with_intervals(experiment, frames[MEASURED])}
+
+
+def with_exact(experiment: AnyExperiment, table: pd.DataFrame) -> pd.DataFrame:
+    """A main table with NAME_exact of each metric that theory knows, in the cell of each row.
+
+    The divisor is that of the cell: the column `divisor` may hold a wrong number.
+    """
+    known = [metric for metric in experiment.metrics if metric.exact and metric.name in table]
+    found = {}
+    for cell in dict.fromkeys(table[CELL]):
+        found[cell] = {f"{m.name}_exact": float(m.exact.value(cell)) for m in known if m.exact}
+        count_step()
+    return table.assign(**pd.DataFrame([found[cell] for cell in table[CELL]], table.index))
+
+
+def as_read(sweep: Sweep, written: pd.DataFrame) -> pd.DataFrame:
+    """The main table of a sweep from its file, which may lack metrics that were declared later, and
+    exact values.
+
+    Raises:
+        TableError: it lacks another column, or a row is of no cell of the sweep.
+    """
+    experiment = sweep.experiment
+    columns = names(experiment.table_columns)
+    keys = [name for name in columns if name in (*axis_names(experiment.cell), RULES)]
+    for metric in experiment.metrics:
+        own = names(metric.columns())
+        if not {*own} - {f"{metric.name}_exact"} <= {*written}:
+            columns = [name for name in columns if name not in own]
+    if lost := [name for name in columns if name not in written and not name.endswith("_exact")]:
+        raise TableError(
+            f"{sweep.name}: expected the column {lost[0]}, got none; make all writes it"
+        )
+    known = {_key(one.row_head(), keys): one for cell in sweep.cells for one in cell.by_rule()}
+    table = written.reindex(columns=columns)
+    try:
+        cells = [known[_key(row, keys)] for row in table[keys].to_dict("records")]
+    except KeyError as error:
+        raise TableError(f"{sweep.name}: expected rows of its cells, got {error}") from None
+    return _with_intervals(experiment, table.assign(**{CELL: cells}))
+
+
+def sizes_of(rows: pd.DataFrame) -> Sizes:
+    """The sizes of the cells of rows."""
+    sizes = [cell.sizes for cell in rows[CELL]]
+    return Sizes(*np.reshape(sizes, (-1, len(Sizes._fields))).astype(float).T)
+
+
+def _with_intervals(experiment: AnyExperiment, table: pd.DataFrame) -> pd.DataFrame:
+    """A main table with the intervals of its means and roots."""
+    sizes = sizes_of(table)
+    ends: dict[str, Floats] = {}
+    for metric in experiment.metrics:
+        name = metric.name
+        if metric.is_average and name in table:
+            value, error, trials = (table[of].to_numpy() for of in (name, f"{name}_se", "trials"))
+            low, high = mean_interval(value, error, trials, metric.limits(sizes))
+            ends |= {f"{name}_low": low, f"{name}_high": high}
+    return table.join(pd.DataFrame(ends, table.index))
+
+
+def _whole(row: Row) -> Row:
+    """A row that an experiment made, after the head of its cell."""
+    cell = row[CELL]
+    assert isinstance(cell, Cell)
+    return {**cell.row_head(), **row}
+
+
+def _key(row: Mapping[str, object], keys: Iterable[str]) -> tuple[str, ...]:
+    """The values of a row by which it finds its cell."""
+    return tuple(_text(row[name]) for name in keys)
+
+
+def _text(value: object) -> str:
+    """A value as in a file, read as a number or as a text.
+
+    >>> _text(0.12345678901), _text("0"), _text(0.0), _text("none")
+    ('0.123456789', '0', '0', 'none')
+    """
+    try:
+        return DIGITS % float(str(value))
+    except ValueError:
+        return str(value)
