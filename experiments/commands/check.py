@@ -60,6 +60,9 @@ def check(
         rows = counted(len(read.measured), "row")
         cells = counted(len(sweep.cells), "cell")
         report.detail(f"checked {sweep.name}: {rows} for {cells}, unaltered")
+        if lost := read.lacking():
+            lacks = f"{sweep.name}: its table lacks {', '.join(lost)}"
+            report.flag(f"{lacks}, which is not tested; run measures it")
         if failed := read_sidecar(Stored(study.folder, sweep).sidecar).get("failed"):
             raise TableError("\n".join(failed))
         if sweep.experiment.has_precision and sweep.trials < MIN_TRIALS:

@@ -99,6 +99,7 @@ def finding_of(figure: Figure, results: Results) -> tuple[str, str]:
         return "", ""
     table = results.measured[[*results.axes.usual]]
     missing = [f"there is no table {kind}" for kind in finding.reads if kind not in results]
+    missing += [f"the table lacks {name}" for name in results.lacking(figure.metrics)]
     # A size of some variants alone is not that of the rows that the sentence is about.
     partial = [
         f"not every variant has each {name}"

@@ -52,8 +52,16 @@ def draw_sweeps(
     # Other folders have the results of a config that may lack any of these sweeps.
     is_main = folder.resolve() == SHIPPED_RESULTS.resolve()
     names = {sweep.name for sweep in study.config.sweeps}
-    for line in left_out(words, _SWEEPS - names if is_main else ()):
+    for line in [*lacking(sound), *left_out(words, _SWEEPS - names if is_main else ())]:
         report.verdict("left out", line, None)
+
+
+def lacking(sweeps: Iterable[Results]) -> Iterator[str]:
+    """A line for each figure with metrics that the table of its sweep lacks."""
+    for results in sweeps:
+        for figure in results.sweep.figures:
+            if lost := results.lacking(FIGURES[figure].metrics):
+                yield f"{', '.join(lost)} in {results.name}/{figure}: its table lacks it; run measures it"
 
 
 def left_out(words: Iterable[Words], absent: Collection[str]) -> Iterator[str]:
@@ -79,6 +87,10 @@ def figure_products(
     """
     figures = ((each, FIGURES[name]) for each in sweeps for name in each.sweep.figures)
     for results, figure in figures:
+        lost = results.lacking(figure.metrics)
+        # A picture of lines is drawn without the panels of these metrics.
+        if lost and not (figure.lines and {*figure.metrics}.difference(lost)):
+            continue
         stem = figure_path(folder, results.name, figure.name, "")
         asked = [one for one in ON_REQUEST if one[1:] in formats or stem.with_suffix(one).exists()]
         files = tuple(stem.with_suffix(suffix) for suffix in (*DRAWN, *asked))

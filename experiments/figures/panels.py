@@ -244,7 +244,7 @@ def _as_drawn(
         exact = f"{metric}_exact"
         is_exact = panel.over == "exact"
         whole = rows[exact] if is_exact else _end(rows, metrics[metric], panel.over)
-        columns = [metric, *ends, exact]
+        columns = rows.columns.intersection([metric, *ends, exact])
         rows = rows.assign(**rows[columns].div(whole, axis=0))
     if panel.equal:
         rows = rows.assign(**{EQUAL: _end(rows, metrics[metric], panel.equal)})

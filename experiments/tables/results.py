@@ -3,7 +3,7 @@ metrics. Every later step receives them.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -96,10 +96,12 @@ class Results(dict[str, pd.DataFrame]):
         every = self.experiment.metrics
         return {metric.name: metric for metric in every if metric.name in self.measured}
 
-    @property
-    def lacking(self) -> list[str]:
-        """The metrics of the experiment that the main table lacks, as they were declared later."""
-        return [each.name for each in self.experiment.metrics if each.name not in self.metrics]
+    def lacking(self, columns: Collection[str] = ()) -> list[str]:
+        """The metrics that the main table lacks because they were declared later: all, or those
+        among some columns.
+        """
+        names = (metric.name for metric in self.experiment.metrics)
+        return [name for name in names if name not in self.metrics and name in (columns or [name])]
 
     def unreached(self) -> str:
         """The number of cells that missed the precision of the sweep, and why the furthest did, in

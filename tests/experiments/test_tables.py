@@ -4,20 +4,34 @@ inputs changed.
 
 import dataclasses
 import json
+import shutil
 from collections import defaultdict
 from functools import partial
+from typing import Annotated
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from experiments.commands import sample
-from experiments.commands.check import write_columns
-from experiments.commands.measure import analyse_again
+from experiments.commands.check import check, write_columns
+from experiments.commands.measure import analyse_again, measure
 from experiments.config.errors import DisagreementError, TableError
+from experiments.config.loader import Config
+from experiments.config.sweep import Sweep
+from experiments.figures.draw import draw_sweeps
 from experiments.kinds import figures
-from experiments.kinds.declarations import Figure
+from experiments.kinds.declarations import Figure, Lines, Panel
 from experiments.kinds.figures import SUMMARIES
+from experiments.kinds.saturation import cell
+from experiments.kinds.saturation.cell import EXPERIMENT
+from experiments.measuring.columns import Meaning
+from experiments.measuring.kernel import Kernel
+from experiments.measuring.row_metrics import METRICS, RowMetric
+from experiments.measuring.sampling import AttentionCell
+from experiments.publication.pages.index import make_page
 from experiments.running.files import checksum, write_atomically
+from experiments.running.workers import LocalWorkers
 from experiments.tables import products
 from experiments.tables.changes import change_of
 from experiments.tables.layout import summary_columns
@@ -29,6 +43,8 @@ from experiments.tables.stored import (
     csv_name,
 )
 from experiments.tables.study import Study
+from sdpa import Scaling
+from tests.plain_rows import RULES
 
 
 @pytest.fixture
@@ -257,3 +273,77 @@ def test_other_parameters_source_or_libraries_make_it_again(made, tmp_path, monk
         assert built(tmp_path, other) == "unchanged"
     (tmp_path / ".made.json").write_text("{")
     assert [built(tmp_path, other) for _ in range(2)] == ["unchanged", "up to date"]
+
+
+@pytest.mark.usefixtures("quick_slider")
+def test_a_metric_declared_later_is_left_out_by_name(tiny, tmp_path, monkeypatch):
+    """Its tables are read, drawn, checked, described and shown; what needs it says so."""
+    config, source = tiny
+    shutil.copytree(source, tmp_path, dirs_exist_ok=True)
+    later = RowMetric("support", "keys with a large weight", "", "large weights", compute="entropy")
+    further = dataclasses.replace(
+        EXPERIMENT,
+        metrics=(*EXPERIMENT.metrics, later),
+        columns=(*EXPERIMENT.columns, *later.columns()),
+    )
+    panels = tuple(map(Panel, ("entropy", "support")))
+    drawn = {
+        "both": Figure(name="both", shows="Both", lines=Lines("d_k", panels, (5, 3))),
+        "late": Figure(name="late", shows="One", lines=Lines("d_k", panels[1:], (5, 3))),
+    }
+    for name, figure in drawn.items():
+        monkeypatch.setitem(figures.FIGURES, name, dataclasses.replace(figure, of="saturation"))
+    sweep = dataclasses.replace(config.sweeps[0], experiment=further, figures=(*drawn,))
+    study = Study(dataclasses.replace(config, sweeps=(sweep,)), tmp_path)
+    lines: list[str] = []
+    with Reporter(say=lines.append) as report:
+        draw_sweeps(study, [sweep], jobs=1, report=report)
+        check(study, [sweep], report=report)
+        write_columns(study, report)
+    told = "\n".join(lines)
+    assert "scaling: its table lacks support, which is not tested; run measures it" in told
+    assert all(f"support in scaling/{name}: its table lacks it" in told for name in drawn)
+    assert [path.stem for path in (tmp_path / "figures/scaling").glob("*.png")] == ["both"]
+    assert "support" not in (tmp_path / "columns.csv").read_text()
+    assert "The table lacks support." in make_page(study, tmp_path / "tiny.yaml").decode()
+    before = (tmp_path / "derived/scaling/all_metrics.csv").read_bytes()
+    analyse_again([sweep], tmp_path, Reporter())
+    assert (tmp_path / "derived/scaling/all_metrics.csv").read_bytes() == before
+
+
+@dataclasses.dataclass(frozen=True)
+class Square(AttentionCell):
+    """As many queries as keys: sizes and width are properties, and no columns."""
+
+    width: Annotated[int, Meaning("of queries and keys")]
+    length: Annotated[int, Meaning("keys")]
+    scaling: tuple[Scaling, ...]
+    d_k = property(lambda cell: cell.width)
+    n_keys = n_queries = property(lambda cell: cell.length)
+
+    def draw(self, trials, rng):
+        keys = rng.standard_normal((trials, self.n_keys, self.d_k))
+        return keys, lambda queries: keys[:, queries]
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_sizes_may_be_properties_of_a_cell(tmp_path, monkeypatch):
+    """From measuring to figures, with limits of metrics that follow from these sizes."""
+    metrics = tuple(dataclasses.replace(metric, exact=None) for metric in METRICS)
+    experiment = Kernel[Square](metrics).experiment("saturation", Square)
+    monkeypatch.setattr(cell, "EXPERIMENT", experiment)  # a chunk names its experiment
+    values = {"width": (4, 9), "length": (6, 8), "scaling": RULES}
+    panels = Panel("entropy", over="high"), Panel("max_weight", equal="low")
+    figure = Figure(name="own", shows="Both", lines=Lines("width", panels, (5, 3)))
+    monkeypatch.setitem(figures.FIGURES, "own", dataclasses.replace(figure, of="saturation"))
+    sweep = Sweep("square", experiment, values, trials=20, figures=("own",), seed=0)
+    config = Config((sweep,))
+    with Reporter(say=lambda _: None) as report:
+        measure(config, [sweep], tmp_path, LocalWorkers(1), report=report)
+        study = Study(config, tmp_path)
+        check(study, [sweep], report=report)
+        draw_sweeps(study, [sweep], jobs=1, report=report)
+    assert (tmp_path / "figures/square/own.png").exists()
+    table = study["square"].measured
+    assert not {"d_k", "n_keys", "n_queries"} & {*table}
+    assert (table["entropy_high"] <= np.log(table["length"])).all()

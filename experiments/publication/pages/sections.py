@@ -77,11 +77,13 @@ def section_of(results: Results, drawn: Sequence[Picture]) -> Section:
     head, rows = few_rows(results, metrics)
     axes = results.axes.varied(table) or [name for name in ("scaling",) if name in table]
     rules = f"Rules: {', '.join(table['scaling'].unique())}." if "scaling" in table else ""
+    lost = results.lacking()
+    lacks = f" The table lacks {', '.join(lost)}." if lost else ""
     return Section(
         name=results.name,
         experiment=results.experiment.name,
         title=plain_title(results),
-        asked=f"{extent(table, results.axes)} {rules}",
+        asked=f"{extent(table, results.axes)} {rules}{lacks}",
         pictures=drawn,
         csvs=[csv_name(results.name, kind) for kind in (SUMMARY, *results)],
         axes=axes,
