@@ -5,7 +5,7 @@ analysis of sweeps.
 import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from experiments.running.files import locked, write_atomically
 from experiments.running.fingerprint import suite_source
 from experiments.running.store import Store
 from experiments.running.work import Work, Workers, find_work
-from experiments.running.workers import helpers, steps
+from experiments.running.workers import helpers
 from experiments.tables.reporter import Reporter
 from experiments.tables.stored import Stored, read_sidecar
 from sdpa.scaling import multiplies
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from experiments.tables.results import Results
 
 SECONDS_OF_ROW = 0.1  # of tables, roughly
-_LOOK_SECONDS = 1.0  # between looks at the rows with exact values
 _WORKER_BASE = 50 * 2**20  # interpreter, NumPy and the library
 
 
@@ -106,8 +105,7 @@ def _analyse_again(sweep: Sweep, results: Path, report: Reporter) -> None:
     origin = {name: made.get(name) for name in ("source", "versions")}
     found = analyse(sweep, written)
     raise_all(found.failed)  # no table is left out
-    side_tables = sweep.experiment.side_tables
-    of_chunks = {table.kind for table in DERIVED_TABLES if table.source in side_tables}
+    of_chunks = {table.kind for table in DERIVED_TABLES if table.source not in written}
     if lost := of_chunks & (written.keys() - found.keys()):
         raise TableError(
             f"{sweep.name}: expected tables that follow from the main one, got "
@@ -161,23 +159,17 @@ def _write_tables(
         return
     from experiments.tables.analyse import results_of
 
-    rows = sum(len(cell.by_rule()) for sweep in due for cell in sweep.cells)
-    seen = steps().value
-    bar = report.bar.phase("tables", rows, rows * SECONDS_OF_ROW)
+    rows = {sweep.name: sum(len(cell.by_rule()) for cell in sweep.cells) for sweep in due}
+    total = sum(rows.values())
+    bar = report.bar.phase("tables", total, total * SECONDS_OF_ROW)
     with bar as advance, helpers(jobs, len(due)) as submit:
 
         def write(sweep: Sweep, made: "Future[Results]") -> None:
-            nonlocal seen
-            while not made.done():
-                with suppress(TimeoutError):
-                    made.exception(_LOOK_SECONDS)
-                now = steps().value
-                advance(sweep.name, now - seen)
-                seen = now
             try:
                 found = made.result()
             except Exception as error:
                 raise in_part(f"tables of {sweep.name} not made", error) from None
+            advance(sweep.name, rows[sweep.name])
             if missed := found.unreached():
                 report.flag(missed)
             for path, change in Stored(results, sweep).write(found).items():

@@ -1,7 +1,6 @@
 """A sample of the cells whose chunks are not stored, measured again and compared to the byte."""
 
 import hashlib
-import io
 import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
@@ -26,7 +25,6 @@ from experiments.running.workers import helpers
 from experiments.tables.changes import ROUNDING, change_of
 from experiments.tables.layout import csv_bytes, written_columns
 from experiments.tables.reporter import FLAGGED, Reporter
-from experiments.tables.stored import Stored
 from experiments.tables.study import Study
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ class _Rows:
     cell: Cell
     first: int  # from 1
     trials: int
-    before: "pd.DataFrame"  # the measured columns as texts
+    before: "pd.DataFrame"  # the measured columns
 
     @property
     def seconds(self) -> float:
@@ -126,17 +124,14 @@ def measure_again(
 
 
 def _rows(study: Study, sweep: Sweep) -> Iterator[_Rows]:
-    import pandas as pd
-
     results = study[sweep.name]
-    content = Stored(study.folder, sweep).contents()[MEASURED]
-    texts = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
-    written = (name for name in names(written_columns(results)) if not name.endswith("_exact"))
-    measured = texts[[name for name in written if name in texts]]
+    table = results.measured
+    written = names(written_columns(results))
+    measured = [name for name in written if not name.endswith("_exact")]
     cells = {of_rule: cell for cell in sweep.cells for of_rule in cell.by_rule()}
-    for cell, rows in results.measured.groupby(results.measured[CELL].map(cells), sort=False):
+    for cell, rows in table.groupby(table[CELL].map(cells), sort=False):
         trials = int(rows["trials"].iloc[0]) if "trials" in rows else sweep.trials
-        yield _Rows(sweep, cell, rows.index[0] + 1, trials, measured.loc[rows.index])
+        yield _Rows(sweep, cell, rows.index[0] + 1, trials, rows[measured])
 
 
 def _chosen(rows: Sequence[_Rows]) -> list[_Rows]:

@@ -89,7 +89,7 @@ def figure_products(
     for results, figure in figures:
         lost = results.lacking(figure.metrics)
         # A picture of lines is drawn without the panels of these metrics.
-        if lost and not (figure.lines and {*figure.metrics}.difference(lost)):
+        if lost and (not figure.lines or len(lost) == len(figure.metrics)):
             continue
         stem = figure_path(folder, results.name, figure.name, "")
         asked = [one for one in ON_REQUEST if one[1:] in formats or stem.with_suffix(one).exists()]

@@ -7,7 +7,7 @@ makes cells of the config, measures them in chunks (`measure`), stores and merge
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -49,8 +49,6 @@ class Experiment(Generic[C, M]):
     # cell with its rule alone (CELL), and no axes.
     tabulate: Callable[[C, M], Mapping[str, Iterable[Row]]]
     metrics: tuple[Metric, ...] = ()
-    # The columns, without the axes, of the tables beside the main one; only analysis reads them.
-    side_tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     min_trials: int = 1
 
     def __reduce__(self) -> "tuple[Callable[[str], AnyExperiment], tuple[str]]":

@@ -2,7 +2,7 @@
 
 A mean of few effective draws is not normal. Where rows saturate, those near a tie carry both the
 mean and its standard error: unscaled with 64 keys, 43% of rows carry 90% of the mean square of
-|J|_F at d_k = 64, and 9% at d_k = 2048. `effective_draws` finds such means, and intervals of
+|J|_F at d_k = 64, and 9% at d_k = 2048. `Limits.effective_draws` finds such means, and intervals of
 quantities with limits stay within them.
 """
 
@@ -47,6 +47,24 @@ class Limits:
         above, below = np.subtract(value, self.low), np.subtract(self.high, value)
         return np.asarray(np.minimum(above, below))
 
+    def effective_draws(self, value: float | Floats, error: float | Floats) -> Floats:
+        """(d / se)^2, with d the distance from the nearer limit: the effective number of
+        independent draws of a mean.
+
+        For a share p near 0 of n draws it is the number of events, n p / (1 - p); for a mean of
+        positive numbers x it is near the (sum x)^2 / sum x^2 of Kish (1965). Infinite without a
+        limit, or if the error is 0 away from a limit; 0 if the error is 0 on a limit. Arrays
+        broadcast.
+
+        >>> float(Limits(0, 1).effective_draws(0.5, 0.05))
+        100.0
+        """
+        distance = self.distance(value)
+        error = np.asarray(error, dtype=float)
+        infinite = np.full(np.broadcast(distance, error).shape, np.inf)
+        ratio = np.divide(distance, error, out=infinite, where=error > 0)
+        return np.where((distance <= 0) & (error == 0), 0.0, ratio**2)
+
 
 def mean_interval(
     value: float | Floats, error: float | Floats, trials: int | Floats, limits: Limits
@@ -73,10 +91,9 @@ def mean_interval(
     is_limited = np.isfinite(distance) & (distance > 0) & np.not_equal(error, 0)
     near = np.where(is_limited, distance, 1.0)
     factor = np.exp(np.minimum(half / near, _LARGEST_EXPONENT))
-    below, above = near / factor, near * factor
     is_low = np.subtract(value, low) <= np.subtract(high, value)
-    lower = np.where(is_low, low + below, np.maximum(high - above, low))
-    upper = np.where(is_low, np.minimum(low + above, high), high - below)
+    lower = np.where(is_low, low + near / factor, np.maximum(high - near * factor, low))
+    upper = np.where(is_low, np.minimum(low + near * factor, high), high - near / factor)
     return np.where(is_limited, lower, value - half), np.where(is_limited, upper, value + half)
 
 
@@ -109,24 +126,6 @@ def share_interval(share: float, error: float, trials: int, rows: float) -> tupl
     low = special.betaincinv(count, draws - count + 1, tail) if count > 0 else 0.0
     high = special.betaincinv(count + 1, draws - count, 1 - tail) if count < draws else 1.0
     return float(low), float(high)
-
-
-def effective_draws(value: float | Floats, error: float | Floats, limits: Limits) -> Floats:
-    """(d / se)^2, with d the distance from the nearer limit: the effective number of independent
-    draws of a mean.
-
-    For a share p near 0 of n draws it is the number of events, n p / (1 - p); for a mean of
-    positive numbers x it is near the (sum x)^2 / sum x^2 of Kish (1965). Infinite without a limit,
-    or if the error is 0 away from a limit; 0 if the error is 0 on a limit. Arrays broadcast.
-
-    >>> float(effective_draws(0.5, 0.05, Limits(0, 1)))
-    100.0
-    """
-    distance = limits.distance(value)
-    error = np.asarray(error, dtype=float)
-    infinite = np.full(np.broadcast(distance, error).shape, np.inf)
-    ratio = np.divide(distance, error, out=infinite, where=error > 0)
-    return np.where((distance <= 0) & (error == 0), 0.0, ratio**2)
 
 
 def _student(trials: int | Floats) -> Floats:

@@ -20,7 +20,6 @@ from experiments.measuring.intervals import (
     MIN_SEPARATE_ROWS,
     MIN_TRIALS,
     Limits,
-    effective_draws,
     share_interval,
 )
 from experiments.measuring.quantiles import Quantile
@@ -159,7 +158,7 @@ class Metric:
             value: the metric's value, a number or a column.
             error: its standard error, likewise.
         """
-        draws = effective_draws(value, error, self.limits(sizes))
+        draws = self.limits(sizes).effective_draws(value, error)
         return draws / 4 if self.kind == "root" else draws
 
 

@@ -24,8 +24,6 @@ from experiments.measuring.processor import FIXED, arithmetic, is_supported
 from experiments.running.memory import GIB, machine_memory
 
 if TYPE_CHECKING:
-    from ctypes import c_ulong
-
     from experiments.running.work import Task
 
 _QUEUED_PER_WORKER = 3
@@ -34,20 +32,6 @@ _BRIEF = 1.0  # seconds of one worker, as estimated
 _LOOK_SECONDS = 2.0  # between looks for a dead worker
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SPAWN = multiprocessing.get_context("spawn")
-_counter: "list[c_ulong]" = []  # at most one
-
-
-def steps() -> "c_ulong":
-    """The steps that this process and its helpers have counted, in memory that all share."""
-    if not _counter:
-        # Without a lock, which a killed helper would keep; a step may be lost.
-        _counter.append(_SPAWN.Value("L", lock=False))
-    return _counter[0]
-
-
-def count_step() -> None:
-    """Count a step of a long task, so that the one who waits for it can show progress."""
-    steps().value += 1
 
 
 @dataclass(frozen=True)
@@ -151,7 +135,7 @@ def worker_pool(jobs: int) -> Iterator[_Pool]:
     """Processes that compute on one thread each; an error or Ctrl-C in the block ends them."""
     # Spawned, not forked: this works the same on every system and copies no thread's lock into a
     # worker.
-    with _Pool(jobs, mp_context=_SPAWN, initializer=_start_worker, initargs=(steps(),)) as pool:
+    with _Pool(jobs, mp_context=_SPAWN, initializer=_start_worker) as pool:
         try:
             yield pool
         except BaseException:
@@ -159,9 +143,8 @@ def worker_pool(jobs: int) -> Iterator[_Pool]:
             raise
 
 
-def _start_worker(shared: "c_ulong") -> None:
-    """Prepare a worker: it ignores Ctrl-C, counts steps for its parent, and ends with it."""
-    _counter.append(shared)
+def _start_worker() -> None:
+    """Prepare a worker: it ignores Ctrl-C, and ends with its parent."""
     # Ctrl-C reaches every process of the terminal; only the parent handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)  # see _Pool

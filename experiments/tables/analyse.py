@@ -14,7 +14,7 @@ from experiments.config.paths import ALL_METRICS
 from experiments.config.sweep import Sweep
 from experiments.kinds import parts
 from experiments.measuring.columns import Column, names
-from experiments.measuring.experiment import MEASURED, AnyExperiment
+from experiments.measuring.experiment import MEASURED
 from experiments.running.store import Store
 from experiments.running.work import cell_chunks, merged
 from experiments.tables import crossings, slopes, verdicts
@@ -75,17 +75,11 @@ def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> Results:
     return Results(sweep, {kind: tables[kind] for kind in kinds if len(tables[kind])}, failed)
 
 
-def columns_of(experiment: AnyExperiment) -> dict[str, tuple[Column, ...]]:
-    """The columns of every possible table of an experiment, by kind; a sweep need not have all
-    these tables.
-    """
-    columns = {MEASURED: experiment.table_columns}
-    sources = {MEASURED: names(experiment.table_columns), **experiment.side_tables}
-    for derived in DERIVED_TABLES:
-        if derived.applies_to(sources):
-            columns[derived.kind] = derived.columns(experiment)
-            sources[derived.kind] = names(columns[derived.kind])
-    return columns
+def columns_of(results: Results) -> dict[str, Sequence[Column]]:
+    """The columns of the tables of a sweep in files, by kind."""
+    derived = {table.kind: table.columns for table in DERIVED_TABLES if table.kind in results}
+    others = {kind: columns(results.experiment) for kind, columns in derived.items()}
+    return {MEASURED: written_columns(results), **others}
 
 
 def described(sweeps: Sequence[Results]) -> pd.DataFrame:
@@ -98,16 +92,14 @@ def described(sweeps: Sequence[Results]) -> pd.DataFrame:
     """
     columns_in: dict[str, dict[Column, None]] = {}
     for one in sweeps:
-        experiment = one.experiment
-        columns = columns_of(experiment)
-        columns[MEASURED] = tuple(written_columns(one))
+        name, columns = one.experiment.name, columns_of(one)
         for kind in one:
             file = ALL_METRICS if kind == MEASURED else kind
-            of_file = columns_in.setdefault(f"{experiment.name}/{file}", {})
+            of_file = columns_in.setdefault(f"{name}/{file}", {})
             of_file |= dict.fromkeys((*IDENTITY, *columns[kind]))
         summary = summary_columns(one)
         of_summary = (column for column in columns[MEASURED] if column.name in summary)
-        columns_in.setdefault(experiment.name, {}).update(dict.fromkeys(of_summary))
+        columns_in.setdefault(name, {}).update(dict.fromkeys(of_summary))
     rows = [
         (column.name, column.type, column.unit, column.meaning, column.formula, table)
         for table, columns_of_table in columns_in.items()

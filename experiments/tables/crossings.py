@@ -54,7 +54,7 @@ def norm_ratios(results: Results) -> pd.DataFrame:
     point = results.axes.among(table)
     columns = [*point, *names(_RATIO_COLUMNS)]
     unscaled, scaled = (
-        table[table["scaling"] == name].reset_index(drop=True) for name in (UNSCALED, SCALED)
+        table[table["scaling"] == name].set_index(point) for name in (UNSCALED, SCALED)
     )
     if table["d_k"].nunique() < 2 or unscaled.empty or scaled.empty:
         return pd.DataFrame(columns=columns)
@@ -63,7 +63,7 @@ def norm_ratios(results: Results) -> pd.DataFrame:
         factor = unscaled["divisor"] / scaled["divisor"] if times_divisor else 1.0
         for statistic, suffix in NORM_STATISTICS.items():
             ratio = _ratio(unscaled, scaled, f"{metric}{suffix}", factor)
-            parts.append(unscaled[point].join(ratio).assign(norm=norm, statistic=statistic))
+            parts.append(ratio.reset_index().assign(norm=norm, statistic=statistic))
     return pd.concat(parts)[columns]
 
 
@@ -71,7 +71,7 @@ def _ratio(
     unscaled: pd.DataFrame, scaled: pd.DataFrame, metric: str, factor: "float | pd.Series[float]"
 ) -> pd.DataFrame:
     """The ratio of one metric of the rows of each rule, times a factor; empty if one of the norms
-    is 0. Every cell has all rules, so that rows at the same place have the same axes.
+    is 0. The axes are the index of the rows.
     """
     low, high, exact = (f"{metric}_{end}" for end in ("low", "high", "exact"))
     found = pd.DataFrame(

@@ -22,23 +22,23 @@ class Derived:
 
     Attributes:
         kind: its name.
-        needs: required columns of the source table.
         columns: its own columns, for an experiment.
         derive: makes it from the results so far; gives no rows if it does not apply.
         source: the source table.
+        needs: required columns of the source table.
         judge: the tests of its values, if it has any: the columns metric, z and p_value.
     """
 
     kind: str
-    needs: Collection[str]
     columns: ColumnsOf
     derive: Callable[[Results], pd.DataFrame]
     source: str = MEASURED
+    needs: Collection[str] = ()
     judge: Callable[[Results], pd.DataFrame] | None = None
 
     def applies_to(self, tables: Mapping[str, Iterable[str]]) -> bool:
         """True if the source table is among these, by kind, and has the required columns."""
-        return {*self.needs} <= {*tables.get(self.source, ())}
+        return self.source in tables and {*self.needs} <= {*tables[self.source]}
 
 
 def fold(

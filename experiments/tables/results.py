@@ -2,13 +2,11 @@
 metrics. Every later step receives them.
 """
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
-from experiments.config.errors import counted
 from experiments.config.sweep import Sweep
 from experiments.measuring.cells import Cell
 from experiments.measuring.columns import as_json, axis_names, defaults
@@ -35,12 +33,11 @@ class SweepAxes:
         >>> usual["d_k"], usual["inputs"], usual["query_std"]
         (None, 'gaussian', 1.0)
         """
-        usual: dict[str, float | str | None] = dict.fromkeys(axis_names(cell))
-        for name, default in defaults(cell).items():
-            is_size = isinstance(default, int)
-            if name in usual and not is_size:
-                usual[name] = as_json(default)
-        return cls(usual)
+        known = defaults(cell)
+        sizes = [name for name in axis_names(cell) if isinstance(known.get(name, 0), int)]
+        return cls(
+            {name: None if name in sizes else as_json(known[name]) for name in axis_names(cell)}
+        )
 
     def among(self, table: pd.DataFrame, *but: str) -> list[str]:
         """The axes among the columns of a table, in its order; without some."""
@@ -100,30 +97,14 @@ class Results(dict[str, pd.DataFrame]):
         """The metrics that the main table lacks because they were declared later: all, or those
         among some columns.
         """
-        names = (metric.name for metric in self.experiment.metrics)
-        return [name for name in names if name not in self.metrics and name in (columns or [name])]
+        lost = (each.name for each in self.experiment.metrics if each.name not in self.metrics)
+        return [name for name in lost if not columns or name in columns]
 
     def unreached(self) -> str:
-        """The number of cells that missed the precision of the sweep, and why the furthest did, in
-        words; empty if none did.
-        """
-        sweep, table = self.sweep, self.measured
-        if sweep.precision is None:
+        """That a cell missed the precision of the sweep, in words; empty if none did."""
+        wanted = self.sweep.precision
+        error = relative_error(self.metrics.values(), self.measured.to_dict("records"))
+        if wanted is None or error <= wanted:
             return ""
-        cells = [rows for _, rows in table.groupby(axis_names(self.experiment.cell), sort=False)]
-        metrics = self.metrics.values()
-        errors = [relative_error(metrics, rows.to_dict("records")) for rows in cells]
-        missed = sum(error > sweep.precision for error in errors)
-        if not missed:
-            return ""
-        furthest, error = max(zip(cells, errors, strict=True), key=lambda pair: pair[1])
-        row = furthest.iloc[0]
-        where = ", ".join(f"{name} = {row[name]}" for name in self.axes.varied(table))
-        why = f"its pilot asked for too few trials, {row['trials']}"
-        if row["trials"] == sweep.trials:
-            why = f"max_trials {sweep.trials} allows too few"
-        if not math.isfinite(error):
-            why = "no number of trials reaches it, because a value or its error is 0"
-        few = f"{missed} of {counted(len(cells), 'cell')} missed the precision {sweep.precision:g}"
-        far = f"the relative error {f'of {where} ' if where else ''}is {error:.2g}"
-        return f"{sweep.name}: {few}; {far}: {why}"
+        far = f"got the relative error {error:.2g}, expected the precision {wanted:g}"
+        return f"{self.name}: {far}; a larger max_trials may reach it, unless a value is 0"

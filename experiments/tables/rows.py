@@ -18,7 +18,6 @@ from experiments.measuring.cells import CELL, Cell, Floats, Row, Sizes
 from experiments.measuring.columns import RULES, axis_names, describe, names
 from experiments.measuring.experiment import MEASURED, AnyExperiment, Measurement
 from experiments.measuring.intervals import mean_interval
-from experiments.running.workers import count_step
 from experiments.tables.layout import DIGITS
 
 
@@ -53,12 +52,10 @@ def with_exact(experiment: AnyExperiment, table: pd.DataFrame) -> pd.DataFrame:
 
     The divisor is that of the cell: the column `divisor` may hold a wrong number.
     """
-    known = [metric for metric in experiment.metrics if metric.exact and metric.name in table]
-    found = {}
-    for cell in dict.fromkeys(table[CELL]):
-        found[cell] = {f"{m.name}_exact": float(m.exact.value(cell)) for m in known if m.exact}
-        count_step()
-    return table.assign(**pd.DataFrame([found[cell] for cell in table[CELL]], table.index))
+    known = [(m.name, m.exact) for m in experiment.metrics if m.exact and m.name in table]
+    return table.assign(
+        **{f"{name}_exact": table[CELL].map(exact.value).astype(float) for name, exact in known}
+    )
 
 
 def as_read(sweep: Sweep, written: pd.DataFrame) -> pd.DataFrame:

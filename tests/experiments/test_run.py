@@ -24,7 +24,7 @@ from experiments.measuring.intervals import MIN_TRIALS
 from experiments.running import workers
 from experiments.running.store import Store
 from experiments.running.work import PILOT_TRIALS, cell_chunks, find_work, merged
-from experiments.running.workers import LocalWorkers, count_step, helpers, steps
+from experiments.running.workers import LocalWorkers
 from experiments.tables import bar
 from experiments.tables.reporter import Reporter
 from experiments.tables.results import Results
@@ -124,15 +124,6 @@ def count(store, *sweeps):
     return len(find_work(store, sweeps).todo)
 
 
-def test_helpers_count_steps_for_the_process_that_waits():
-    before = steps().value
-    for tasks in (1, 4):  # in a thread, and in a process
-        with helpers(1, tasks) as submit:
-            for _ in range(tasks):
-                submit(count_step)
-    assert steps().value == before + 5
-
-
 @pytest.mark.usefixtures("in_this_process")
 def test_a_rerun_measures_what_is_missing_alone(store):
     measured(store, SMALL)
@@ -175,8 +166,7 @@ def test_trials_follow_from_the_pilot_alone_whose_draws_are_in_no_estimate(store
     between = relative_errors(table).groupby(table["d_k"]).max().mean()
     rougher = dataclasses.replace(PRECISE, precision=between)
     missed = Results(rougher, {MEASURED: table}).unreached()
-    assert missed.startswith("precise: 1 of 2 cells missed the precision 0.016")
-    assert missed.endswith(f" of d_k = 64 is 0.017: its pilot asked for too few trials, {trials}")
+    assert missed.startswith("precise: got the relative error 0.017, expected the precision 0.016")
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -184,8 +174,7 @@ def test_max_trials_and_the_fewest_trials_bound(store):
     capped = dataclasses.replace(PRECISE, trials=300)
     table = measured(store, capped)
     assert set(table["trials"]) == {300}
-    missed = Results(capped, {MEASURED: table}).unreached()
-    assert missed.endswith(": max_trials 300 allows too few")
+    assert "a larger max_trials may reach it" in Results(capped, {MEASURED: table}).unreached()
     rough = dataclasses.replace(of(PRECISE, d_k=(4,)), precision=0.9, trials=MIN_TRIALS + 1)
     assert set(measured(store, rough)["trials"]) == {MIN_TRIALS}
     # Its entropy, or the square of its norms, is 0 in double precision: no number of trials gives
@@ -193,4 +182,4 @@ def test_max_trials_and_the_fewest_trials_bound(store):
     frozen = of(capped, d_k=(4,), query_std=(1e5,), key_std=(1e5,))
     table = measured(store, frozen)
     assert set(table["trials"]) == {300}
-    assert "no number of trials reaches it" in Results(frozen, {MEASURED: table}).unreached()
+    assert "got the relative error inf" in Results(frozen, {MEASURED: table}).unreached()

@@ -280,46 +280,50 @@ def test_a_metric_declared_later_is_left_out_by_name(tiny, tmp_path, monkeypatch
     """Its tables are read, drawn, checked, described and shown; what needs it says so."""
     config, source = tiny
     shutil.copytree(source, tmp_path, dirs_exist_ok=True)
-    later = RowMetric("support", "keys with a large weight", "", "large weights", compute="entropy")
-    further = dataclasses.replace(
+    later = RowMetric("later", "a further metric", "", "later", compute="entropy")
+    experiment = dataclasses.replace(
         EXPERIMENT,
         metrics=(*EXPERIMENT.metrics, later),
         columns=(*EXPERIMENT.columns, *later.columns()),
     )
-    panels = tuple(map(Panel, ("entropy", "support")))
-    drawn = {
-        "both": Figure(name="both", shows="Both", lines=Lines("d_k", panels, (5, 3))),
-        "late": Figure(name="late", shows="One", lines=Lines("d_k", panels[1:], (5, 3))),
-    }
-    for name, figure in drawn.items():
-        monkeypatch.setitem(figures.FIGURES, name, dataclasses.replace(figure, of="saturation"))
-    sweep = dataclasses.replace(config.sweeps[0], experiment=further, figures=(*drawn,))
+    for name, metrics in (("both", ("entropy", "later")), ("late", ("later",))):
+        lines = Lines("d_k", tuple(map(Panel, metrics)), (5, 3))
+        figure = Figure(name=name, shows="Some", lines=lines, of="saturation")
+        monkeypatch.setitem(figures.FIGURES, name, figure)
+    sweep = dataclasses.replace(
+        config.sweeps[0], experiment=experiment, figures=("both", "late", "phase")
+    )
     study = Study(dataclasses.replace(config, sweeps=(sweep,)), tmp_path)
+    told = drawn_and_checked(study)
+    assert "scaling: its table lacks later, which is not tested; run measures it" in told
+    assert all(f"later in scaling/{name}: its table lacks it" in told for name in ("both", "late"))
+    drawn = {path.stem for path in (tmp_path / "figures/scaling").glob("*.png")}
+    assert drawn == {"both", "phase"}
+    write_columns(study, Reporter())
+    assert "The table lacks later." in make_page(study, tmp_path / "tiny.yaml").decode()
+    path = Stored(tmp_path, sweep).csv("measured")
+    before = path.read_bytes()
+    analyse_again([sweep], tmp_path, Reporter())
+    assert path.read_bytes() == before
+
+
+def drawn_and_checked(study):
+    """What drawing and the check of all sweeps say."""
     lines: list[str] = []
     with Reporter(say=lines.append) as report:
-        draw_sweeps(study, [sweep], jobs=1, report=report)
-        check(study, [sweep], report=report)
-        write_columns(study, report)
-    told = "\n".join(lines)
-    assert "scaling: its table lacks support, which is not tested; run measures it" in told
-    assert all(f"support in scaling/{name}: its table lacks it" in told for name in drawn)
-    assert [path.stem for path in (tmp_path / "figures/scaling").glob("*.png")] == ["both"]
-    assert "support" not in (tmp_path / "columns.csv").read_text()
-    assert "The table lacks support." in make_page(study, tmp_path / "tiny.yaml").decode()
-    before = (tmp_path / "derived/scaling/all_metrics.csv").read_bytes()
-    analyse_again([sweep], tmp_path, Reporter())
-    assert (tmp_path / "derived/scaling/all_metrics.csv").read_bytes() == before
+        draw_sweeps(study, study.config.sweeps, jobs=1, report=report)
+        check(study, study.config.sweeps, report=report)
+    return "\n".join(lines)
 
 
 @dataclasses.dataclass(frozen=True)
 class Square(AttentionCell):
-    """As many queries as keys: sizes and width are properties, and no columns."""
+    """As many queries as keys: their number is a property, and no column."""
 
-    width: Annotated[int, Meaning("of queries and keys")]
-    length: Annotated[int, Meaning("keys")]
+    d_k: Annotated[int, Meaning("width")]
+    n_keys: Annotated[int, Meaning("keys")]
     scaling: tuple[Scaling, ...]
-    d_k = property(lambda cell: cell.width)
-    n_keys = n_queries = property(lambda cell: cell.length)
+    n_queries = property(lambda cell: cell.n_keys)
 
     def draw(self, trials, rng):
         keys = rng.standard_normal((trials, self.n_keys, self.d_k))
@@ -327,23 +331,19 @@ class Square(AttentionCell):
 
 
 @pytest.mark.usefixtures("in_this_process")
-def test_sizes_may_be_properties_of_a_cell(tmp_path, monkeypatch):
-    """From measuring to figures, with limits of metrics that follow from these sizes."""
+def test_the_number_of_queries_may_be_a_property_of_a_cell(tmp_path, monkeypatch):
+    """From measuring to figures, with limits of metrics that follow from the sizes."""
     metrics = tuple(dataclasses.replace(metric, exact=None) for metric in METRICS)
     experiment = Kernel[Square](metrics).experiment("saturation", Square)
     monkeypatch.setattr(cell, "EXPERIMENT", experiment)  # a chunk names its experiment
-    values = {"width": (4, 9), "length": (6, 8), "scaling": RULES}
-    panels = Panel("entropy", over="high"), Panel("max_weight", equal="low")
-    figure = Figure(name="own", shows="Both", lines=Lines("width", panels, (5, 3)))
-    monkeypatch.setitem(figures.FIGURES, "own", dataclasses.replace(figure, of="saturation"))
-    sweep = Sweep("square", experiment, values, trials=20, figures=("own",), seed=0)
-    config = Config((sweep,))
+    values = {"d_k": (4, 9), "n_keys": (6, 8), "scaling": RULES}
+    named = "length", "saturation"
+    config = Config((Sweep("square", experiment, values, trials=20, figures=named, seed=0),))
     with Reporter(say=lambda _: None) as report:
-        measure(config, [sweep], tmp_path, LocalWorkers(1), report=report)
-        study = Study(config, tmp_path)
-        check(study, [sweep], report=report)
-        draw_sweeps(study, [sweep], jobs=1, report=report)
-    assert (tmp_path / "figures/square/own.png").exists()
+        measure(config, config.sweeps, tmp_path, LocalWorkers(1), report=report)
+    study = Study(config, tmp_path)
+    drawn_and_checked(study)
+    assert {path.stem for path in (tmp_path / "figures/square").glob("*.png")} == {*named}
     table = study["square"].measured
-    assert not {"d_k", "n_keys", "n_queries"} & {*table}
-    assert (table["entropy_high"] <= np.log(table["length"])).all()
+    assert "n_queries" not in table
+    assert (table["entropy_high"] <= np.log(table["n_keys"])).all()

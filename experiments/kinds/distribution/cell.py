@@ -135,7 +135,6 @@ EXPERIMENT = Experiment(
         *metric_columns(METRICS),
     ),
     metrics=METRICS,
-    side_tables={COUNTS: ("counts",)},
     measure=measure,
     tabulate=tabulate,
     min_trials=MIN_TRIALS,

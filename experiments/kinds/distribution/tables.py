@@ -105,14 +105,12 @@ _TEST_COLUMNS = (
 TABLES = (
     Derived(
         "histogram",
-        needs={"counts"},
         columns=lambda _: _HISTOGRAM_COLUMNS,
         derive=lambda results: histograms(results[COUNTS]),
         source=COUNTS,
     ),
     Derived(
         "tests",
-        needs={"counts"},
         columns=lambda _: _TEST_COLUMNS,
         derive=lambda results: distances(results[COUNTS]),
         source=COUNTS,

@@ -43,7 +43,7 @@ from experiments.kinds.language.training import (
     train,
 )
 from experiments.measuring.cells import CELL, RULE_COLUMNS, Floats, Row, ScaledCell
-from experiments.measuring.columns import Column, Meaning, names, with_errors
+from experiments.measuring.columns import Column, Meaning, with_errors
 from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.metric import Metric, metric_columns, metric_row
 from experiments.measuring.quantiles import Histograms, Quantile
@@ -432,7 +432,6 @@ EXPERIMENT = Experiment(
     cell=Cell,
     columns=(_RUNS, *metric_columns(METRICS)),
     metrics=METRICS,
-    side_tables={HISTORY: tuple(names(HISTORY_COLUMNS)), HEADS: tuple(names(HEADS_COLUMNS))},
     measure=measure,
     tabulate=tabulate,
     min_trials=2,

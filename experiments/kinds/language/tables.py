@@ -87,7 +87,6 @@ def _recorded(kind: str, columns: tuple[Column, ...]) -> Derived:
     """A table of recorded steps at the best rates."""
     return Derived(
         kind,
-        needs={"step", *names(columns)},
         columns=after_axes(columns),
         derive=partial(_at_best, kind),
         source=kind,

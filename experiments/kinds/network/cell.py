@@ -20,7 +20,7 @@ from annotated_types import Ge, Le, Lt
 
 from experiments.kinds.network.layer import OF_LAYER, of_stream, values_of_layer
 from experiments.measuring.cells import CELL, RULE_COLUMNS, Floats, Row, ScaledCell
-from experiments.measuring.columns import Column, Meaning, names, with_errors
+from experiments.measuring.columns import Column, Meaning, with_errors
 from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.metric import Metric, metric_columns, metric_row
 from experiments.measuring.moments import Moments
@@ -356,7 +356,6 @@ EXPERIMENT = Experiment(
     cell=Cell,
     columns=(_TRIALS, *metric_columns(METRICS)),
     metrics=METRICS,
-    side_tables={LAYERS: tuple(names(LAYER_COLUMNS))},
     measure=measure,
     tabulate=tabulate,
     min_trials=2,

@@ -102,7 +102,6 @@ def beside_law(results: Results) -> pd.DataFrame:
 TABLES = (
     Derived(
         BY_LAYER,
-        needs={"layer", "stream_gradient"},
         columns=after_axes([*LAYER_COLUMNS, *_LAW]),
         derive=with_law,
         source=LAYERS,
