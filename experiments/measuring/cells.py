@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from experiments.measuring.columns import RULES, Column, Json, axis_values
+from experiments.measuring.columns import RULES, Column, axis_values
 from sdpa import Scaling
 
 Row = dict[str, object]  # the columns of a table, with their values
@@ -76,10 +76,12 @@ class Cell:
         """The cell with each of its rules alone, in order: the cells of the rows of its tables."""
         return (self,)
 
-    def row_head(self) -> dict[str, Json]:
-        """The axes of a cell of one rule, and what it `shows`: the first values of its rows."""
+    def row_head(self) -> Row:
+        """The first values of the rows of a cell of one rule: itself, its axes, and what it
+        `shows`.
+        """
         shown = {column.name: getattr(self, column.name) for column in self.shows}
-        return {**axis_values(self), **shown}
+        return {CELL: self, **axis_values(self), **shown}
 
     def table_rows(self, trials: int) -> int:  # noqa: ARG002
         """Rows of the main table of a cell of that many trials."""
@@ -147,7 +149,7 @@ class ScaledCell(Cell):
         """
         return tuple(replace(self, **{RULES: (rule,)}) for rule in self.scaling)
 
-    def row_head(self) -> dict[str, Json]:
+    def row_head(self) -> Row:
         """As `Cell.row_head`, with the name of the rule."""
         (rule,) = self.scaling
         return super().row_head() | {RULES: rule.name}

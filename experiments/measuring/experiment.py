@@ -45,8 +45,8 @@ class Experiment(Generic[C, M]):
     # Of the main table after those of a cell, including those of its metrics.
     columns: tuple[Column, ...]
     measure: Callable[[C, int, np.random.Generator], M]
-    # The rows of a cell by table: MEASURED, and any others that analysis needs. Each row has its
-    # cell with its rule alone (CELL), and no axes.
+    # The rows of a cell by table: MEASURED, and any others that analysis needs. Each row
+    # begins with the `row_head` of its cell with its rule alone.
     tabulate: Callable[[C, M], Mapping[str, Iterable[Row]]]
     metrics: tuple[Metric, ...] = ()
     min_trials: int = 1

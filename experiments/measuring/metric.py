@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 import sdpa
-from experiments.measuring.cells import ACCURACY, CELL, Cell, Floats, Row, Sizes
+from experiments.measuring.cells import ACCURACY, Cell, Floats, Row, Sizes
 from experiments.measuring.columns import Column
 from experiments.measuring.intervals import (
     LEVEL,
@@ -193,7 +193,7 @@ def metric_row(
     trials: int,
     found: Mapping[str, tuple[float, float] | Quantile],
 ) -> Row:
-    """A row of the main table, without the head of its cell and the intervals of averages.
+    """A row of the main table, without the intervals of averages.
 
     Args:
         metrics: the metrics of the experiment, in order.
@@ -202,7 +202,7 @@ def metric_row(
         found: the value and standard error of each metric, or its quantile, by metric.
 
     Returns:
-        The cell, the trials, the measured columns of each metric, and `few_draws`:
+        The head of the cell, the trials, the measured columns of each metric, and `few_draws`:
         the names, separated by spaces, of metrics with unreliable error bars. Below `min_trials` or
         50 separate rows these are all; otherwise means and roots of fewer effective draws than
         `min_draws`, and quantiles whose interval is not `inside` or that have fewer than 20
@@ -215,7 +215,7 @@ def metric_row(
         if isinstance(estimate := found[metric.name], tuple)
     }
     separate = trials * cell.separate_rows
-    row: Row = {CELL: cell, "trials": trials}
+    row = cell.row_head() | {"trials": trials}
     few = []
     for metric in metrics:
         name, estimate = metric.name, found[metric.name]

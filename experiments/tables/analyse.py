@@ -68,7 +68,8 @@ def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> Results:
             continue
         try:
             made = derived.derive(Results(sweep, tables))
-            tables[derived.kind] = made[names(derived.columns(sweep.experiment))]
+            columns = names(derived.columns(sweep.experiment.cell))
+            tables[derived.kind] = made[columns] if len(made) else made
             kinds.append(derived.kind)
         except Exception as error:
             failed.append(in_part(f"{csv_name(sweep.name, derived.kind)} not made", error))
@@ -77,9 +78,9 @@ def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> Results:
 
 def columns_of(results: Results) -> dict[str, Sequence[Column]]:
     """The columns of the tables of a sweep in files, by kind."""
-    derived = {table.kind: table.columns for table in DERIVED_TABLES if table.kind in results}
-    others = {kind: columns(results.experiment) for kind, columns in derived.items()}
-    return {MEASURED: written_columns(results), **others}
+    cell = results.experiment.cell
+    derived = {each.kind: each.columns(cell) for each in DERIVED_TABLES if each.kind in results}
+    return {MEASURED: written_columns(results), **derived}
 
 
 def described(sweeps: Sequence[Results]) -> pd.DataFrame:

@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 
 from experiments.kinds.support import is_few
-from experiments.measuring.columns import Column, names
+from experiments.measuring.columns import Column
 from experiments.measuring.intervals import LEVEL
 from experiments.measuring.metric import FEW_DRAWS
-from experiments.tables.derived import Derived, Field, after_axes, fold
+from experiments.tables.derived import Derived, Field, fold
 from experiments.tables.results import Results, SweepAxes
 from experiments.tables.slopes import fall_through_zero, interpolated
 from sdpa.scaling import SCALED, UNSCALED
@@ -52,19 +52,18 @@ def norm_ratios(results: Results) -> pd.DataFrame:
     """
     table = results.measured
     point = results.axes.among(table)
-    columns = [*point, *names(_RATIO_COLUMNS)]
     unscaled, scaled = (
         table[table["scaling"] == name].set_index(point) for name in (UNSCALED, SCALED)
     )
     if table["d_k"].nunique() < 2 or unscaled.empty or scaled.empty:
-        return pd.DataFrame(columns=columns)
+        return pd.DataFrame()
     parts = []
     for norm, (metric, times_divisor) in NORMS.items():
         factor = unscaled["divisor"] / scaled["divisor"] if times_divisor else 1.0
         for statistic, suffix in NORM_STATISTICS.items():
             ratio = _ratio(unscaled, scaled, f"{metric}{suffix}", factor)
             parts.append(ratio.reset_index().assign(norm=norm, statistic=statistic))
-    return pd.concat(parts)[columns]
+    return pd.concat(parts)
 
 
 def _ratio(
@@ -109,7 +108,7 @@ def crossings(ratios: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
     kind = [*axes.among(ratios, "d_k"), "norm", "statistic"]
     if ratios["d_k"].nunique() < _MIN_D_K:
         ratios = ratios.head(0)
-    return fold(ratios, kind, _crossings, names(_CROSSING))
+    return fold(ratios, kind, _crossings)
 
 
 def _crossings(cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
@@ -219,14 +218,15 @@ TABLES = (
     Derived(
         "ratios",
         needs=_NEEDS,
-        columns=after_axes(_RATIO_COLUMNS),
+        own=_RATIO_COLUMNS,
         derive=norm_ratios,
     ),
     Derived(
         "crossings",
         needs=("ratio",),
         source="ratios",
-        columns=after_axes([*_KIND, *_CROSSING], but="d_k"),
+        own=(*_KIND, *_CROSSING),
+        without="d_k",
         derive=lambda results: crossings(results["ratios"], results.axes),
     ),
 )

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from experiments.measuring.cells import RULE_COLUMNS, Cell
 from experiments.measuring.columns import Column, axis_columns
-from experiments.measuring.experiment import MEASURED, AnyExperiment
+from experiments.measuring.experiment import MEASURED
 from experiments.tables.results import Results
 
 VERDICTS = "verdicts"  # the kind of the table of one verdict per measured value
 
 Field = float | str  # a value of a table
-ColumnsOf = Callable[[AnyExperiment], tuple[Column, ...]]
 
 
 @dataclass(frozen=True)
@@ -22,19 +22,27 @@ class Derived:
 
     Attributes:
         kind: its name.
-        columns: its own columns, for an experiment.
+        own: its columns after the axes; of cells without rules, those of rules are left out.
         derive: makes it from the results so far; gives no rows if it does not apply.
         source: the source table.
         needs: required columns of the source table.
+        without: an axis that it lacks.
         judge: the tests of its values, if it has any: the columns metric, z and p_value.
     """
 
     kind: str
-    columns: ColumnsOf
+    own: Sequence[Column]
     derive: Callable[[Results], pd.DataFrame]
     source: str = MEASURED
     needs: Collection[str] = ()
+    without: str = ""
     judge: Callable[[Results], pd.DataFrame] | None = None
+
+    def columns(self, cell: type[Cell]) -> list[Column]:
+        """All columns of the table for cells of a class."""
+        axes = (axis for axis in axis_columns(cell) if axis.name != self.without)
+        hidden = {*RULE_COLUMNS}.difference(cell.shows)
+        return [*axes, *(column for column in self.own if column not in hidden)]
 
     def applies_to(self, tables: Mapping[str, Iterable[str]]) -> bool:
         """True if the source table is among these, by kind, and has the required columns."""
@@ -45,26 +53,15 @@ def fold(
     table: pd.DataFrame,
     by: Sequence[str],
     derive: Callable[[pd.DataFrame], Iterable[Mapping[str, Field]]],
-    columns: Sequence[str],
 ) -> pd.DataFrame:
     """The rows that a function gives for each group of a table, each after the values of its group.
 
     >>> table = pd.DataFrame({"d_k": [4, 4, 8], "x": [1, 2, 3]})
-    >>> fold(table, ["d_k"], lambda rows: [{"sum": rows["x"].sum()}], ["sum"]).values.tolist()
+    >>> fold(table, ["d_k"], lambda rows: [{"sum": rows["x"].sum()}]).values.tolist()
     [[4, 3], [8, 3]]
     """
     found = []
     for key, group in table.groupby([*by], sort=False, dropna=False):
         identity = dict(zip(by, key, strict=True))
         found += [{**identity, **row} for row in derive(group)]
-    return pd.DataFrame(found, columns=[*by, *columns])
-
-
-def after_axes(columns: Iterable[Column], *, but: str = "") -> ColumnsOf:
-    """The `columns` of a `Derived`: the axes of the cells, without one of them, and then these."""
-
-    def of_experiment(experiment: AnyExperiment) -> tuple[Column, ...]:
-        axes = axis_columns(experiment.cell)
-        return (*(axis for axis in axes if axis.name != but), *columns)
-
-    return of_experiment
+    return pd.DataFrame(found)

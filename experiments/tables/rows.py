@@ -33,7 +33,7 @@ def tabulated(
     tables: dict[str, list[Row]] = {}
     for cell, measurement in zip(cells, measurements, strict=True):
         for kind, rows in experiment.tabulate(cell, measurement).items():
-            tables.setdefault(kind, []).extend(map(_whole, rows))
+            tables.setdefault(kind, []).extend(rows)
     full = [column.name for column in experiment.table_columns if not column.may_be_empty]
     for row in tables[MEASURED]:
         for name in full:
@@ -102,13 +102,6 @@ def _with_intervals(experiment: AnyExperiment, table: pd.DataFrame) -> pd.DataFr
             low, high = mean_interval(value, error, trials, metric.limits(sizes))
             ends |= {f"{name}_low": low, f"{name}_high": high}
     return table.join(pd.DataFrame(ends, table.index))
-
-
-def _whole(row: Row) -> Row:
-    """A row that an experiment made, after the head of its cell."""
-    cell = row[CELL]
-    assert isinstance(cell, Cell)
-    return {**cell.row_head(), **row}
 
 
 def _key(row: Mapping[str, object], keys: Iterable[str]) -> tuple[str, ...]:

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from experiments.measuring.cells import RULE_COLUMNS, Floats
-from experiments.measuring.columns import Column, names
-from experiments.tables.derived import Derived, Field, after_axes, fold
+from experiments.measuring.columns import Column
+from experiments.tables.derived import Derived, Field, fold
 from experiments.tables.results import Results
 from sdpa.theory.integrals import lagrange
 
@@ -29,7 +29,7 @@ def fit_slopes(results: Results) -> pd.DataFrame:
     """
     table = results.measured
     line = [*results.axes.among(table, "d_k"), "scaling"]
-    return fold(table, line, _fit, names(_FITTED))
+    return fold(table, line, _fit)
 
 
 def _fit(cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
@@ -155,7 +155,8 @@ TABLES = (
     Derived(
         "slopes",
         needs={"d_k", "score_variance_exact", "scaling", "exponent"},
-        columns=after_axes([RULE_COLUMNS[0], *_FITTED], but="d_k"),
+        own=(RULE_COLUMNS[0], *_FITTED),
+        without="d_k",
         derive=fit_slopes,
     ),
 )

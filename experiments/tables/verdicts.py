@@ -14,14 +14,14 @@ from scipy import special
 
 from experiments.config.errors import counted
 from experiments.kinds.support import is_few, significant
-from experiments.measuring.columns import Column, names
+from experiments.measuring.cells import RULE_COLUMNS
+from experiments.measuring.columns import Column
 from experiments.measuring.experiment import AnyExperiment
 from experiments.measuring.intervals import LEVEL
 from experiments.measuring.metric import FEW_DRAWS, Exact, Metric
 from experiments.tables.derived import (
     VERDICTS,
     Derived,
-    after_axes,
 )
 from experiments.tables.rows import sizes_of
 from sdpa import LAWS
@@ -43,16 +43,13 @@ def verdicts(experiment: AnyExperiment, table: pd.DataFrame) -> pd.DataFrame:
     """One row for every measured value with a known exact value, with the index of its row in a
     finished main table.
     """
-    columns = names(_columns(experiment))
     frames = [
         _compared(table[table[f"{metric.name}_exact"].notna()], metric, metric.exact)
         for metric in experiment.metrics
         if metric.exact and metric.name in table
     ]
     found = [frame for frame in frames if len(frame)]
-    if not found:
-        return pd.DataFrame(columns=columns)
-    return pd.concat(found).sort_index(kind="stable")[columns]
+    return pd.concat(found).sort_index(kind="stable") if found else pd.DataFrame()
 
 
 def _compared(rows: pd.DataFrame, metric: Metric, exact: Exact) -> pd.DataFrame:
@@ -130,6 +127,7 @@ class Agreement(NamedTuple):
 
 
 _VERDICT = (
+    *(RULE_COLUMNS[0], RULE_COLUMNS[2]),
     Column("trials", "int", "independent draws"),
     Column("metric", "str", "name of the measured value, a column of the sweep's table"),
     Column("measured", "float", "measured value"),
@@ -157,18 +155,11 @@ _VERDICT = (
 )
 
 
-def _columns(experiment: AnyExperiment) -> tuple[Column, ...]:
-    """The columns of verdicts: the axes and the scaling of a value, then the verdict."""
-    columns = experiment.table_columns
-    of_rule = [column for column in columns if column.name in ("scaling", "divisor")]
-    return after_axes([*of_rule, *_VERDICT])(experiment)
-
-
 TABLES = (
     Derived(
         VERDICTS,
         needs={FEW_DRAWS},
-        columns=_columns,
+        own=_VERDICT,
         derive=lambda results: verdicts(results.experiment, results.measured),
         judge=lambda results: results[VERDICTS],
     ),

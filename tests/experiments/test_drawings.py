@@ -21,7 +21,6 @@ from experiments.kinds.declarations import READING
 from experiments.kinds.figures import FIGURES
 from experiments.kinds.network.layer import OF_LAYER
 from experiments.kinds.support import has_few, rows_of
-from experiments.measuring.cells import CELL
 from experiments.tables.results import Results
 
 FIVE = "[unscaled, d_k^1/4, d_k^1/3, d_k^1/2, d_k^2/3]"
@@ -118,7 +117,7 @@ def made(tmp_path):
         (sweep,) = load_config(path).sweeps
         rng = np.random.default_rng(5)
         cells = [
-            {**of_rule.row_head(), CELL: of_rule, "trials": 20}
+            of_rule.row_head() | {"trials": 20}
             for cell in sweep.cells
             for of_rule in cell.by_rule()
         ]

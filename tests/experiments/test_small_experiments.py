@@ -87,7 +87,7 @@ def test_scores_and_weights_are_those_of_the_draws(mask, seen):
     assert len(table) == cell.table_rows(4) == 2 * 4 * sum(seen)
     for row in table:
         trial, query, key = row["trial"], row["query"], row["key"]
-        divisor = {"unscaled": 1.0, "d_k^1/2": math.sqrt(5)}[row["cell"].scaling[0].name]
+        divisor = {"unscaled": 1.0, "d_k^1/2": math.sqrt(5)}[row["scaling"]]
         visible = keys[trial, : seen[query]].tolist()
         plain = attention([queries[trial, query].tolist()], visible, divisor=divisor)
         for name, column in (("scaled_scores", "scaled_score"), ("weights", "weight")):
@@ -121,6 +121,6 @@ def test_a_layer_is_that_of_its_definition(scheme, stds):
     assert_allclose(queries_of(slice(1, 5)), queries[:, 1:], rtol=1e-9)
     measured = initialisation.EXPERIMENT.measure(cell, TRIALS, np.random.default_rng(2))
     for row in initialisation.EXPERIMENT.tabulate(cell, measured)[MEASURED]:
-        assert row["cell"].row_head()["d_k"] == 4
+        assert row["d_k"] == 4
         assert row["query_variance"] == pytest.approx((queries**2).mean(), rel=1e-9)
         assert row["key_variance"] == pytest.approx((keys**2).mean(), rel=1e-9)

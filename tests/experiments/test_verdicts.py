@@ -23,7 +23,7 @@ T = stats.t.ppf(0.975, 24)
 
 def table_of(few_draws="", **metrics):
     """One cell and rule of 25 trials, from (value, low, high, exact) of each metric."""
-    row = {**SCALED.row_head(), CELL: SCALED, "trials": 25, "few_draws": few_draws}
+    row = SCALED.row_head() | {"trials": 25, "few_draws": few_draws}
     for name, (value, low, high, exact) in metrics.items():
         row |= {name: value, f"{name}_low": low, f"{name}_high": high, f"{name}_exact": exact}
     return pd.DataFrame([row])

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge, Le
 
-from experiments.measuring.cells import CELL, Row
 from experiments.measuring.cells import Cell as BaseCell
+from experiments.measuring.cells import Row
 from experiments.measuring.columns import Column, Meaning
 from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.intervals import MIN_TRIALS
@@ -123,7 +123,7 @@ def tabulate(cell: Cell, measured: Scores) -> dict[str, list[Row]]:
     moments = measured.moments
     shape, trials = ScoreMoments.of(moments), moments.trials
     found = {metric.name: metric.compute(shape, 1.0).with_error(moments) for metric in METRICS}
-    counts = {CELL: cell, "trials": trials, "counts": measured.counts}
+    counts = cell.row_head() | {"trials": trials, "counts": measured.counts}
     return {MEASURED: [metric_row(METRICS, cell, trials, found)], COUNTS: [counts]}
 
 

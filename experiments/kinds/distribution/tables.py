@@ -70,7 +70,7 @@ def distances(table: pd.DataFrame) -> pd.DataFrame:
             statistic = float(np.abs(below + above - 1).max())
             p_value = significant(stats.kstwo.sf(statistic, trials))
             rows.append((d_k, trials, statistic, p_value))
-    return pd.DataFrame(rows, columns=names(_TEST_COLUMNS))
+    return pd.DataFrame(rows, columns=["d_k", *names(_TEST_COLUMNS)])
 
 
 def _survival(edges: Floats, d_k: int) -> Floats:
@@ -79,7 +79,6 @@ def _survival(edges: Floats, d_k: int) -> Floats:
 
 
 _HISTOGRAM_COLUMNS = (
-    Column("d_k", "int", "width of queries and keys"),
     Column("low", "float", "lower end of the bin", "q.k / sqrt(d_k)"),
     Column("high", "float", "upper end of the bin"),
     Column("count", "int", "scores in the bin"),
@@ -88,7 +87,6 @@ _HISTOGRAM_COLUMNS = (
     Column("density_exact", "float", "exact mean density over the bin"),
 )
 _TEST_COLUMNS = (
-    Column("d_k", "int", "width of queries and keys"),
     Column("trials", "int", "independent pairs of a query and a key"),
     Column(
         "statistic",
@@ -105,13 +103,13 @@ _TEST_COLUMNS = (
 TABLES = (
     Derived(
         "histogram",
-        columns=lambda _: _HISTOGRAM_COLUMNS,
+        own=_HISTOGRAM_COLUMNS,
         derive=lambda results: histograms(results[COUNTS]),
         source=COUNTS,
     ),
     Derived(
         "tests",
-        columns=lambda _: _TEST_COLUMNS,
+        own=_TEST_COLUMNS,
         derive=lambda results: distances(results[COUNTS]),
         source=COUNTS,
     ),

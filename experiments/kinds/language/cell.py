@@ -42,7 +42,7 @@ from experiments.kinds.language.training import (
     of_heads,
     train,
 )
-from experiments.measuring.cells import CELL, RULE_COLUMNS, Floats, Row, ScaledCell
+from experiments.measuring.cells import RULE_COLUMNS, Floats, Row, ScaledCell
 from experiments.measuring.columns import Column, Meaning, with_errors
 from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.metric import Metric, metric_columns, metric_row
@@ -388,7 +388,7 @@ def tabulate(cell: Cell, runs: Runs) -> dict[str, list[Row]]:
                 found[metric.name] = float(values.mean()), _error(values)
         rows.append(metric_row(METRICS, of_rule, trials, found))
         for place, step in enumerate(cell.recorded_steps):
-            of_step: Row = {CELL: of_rule, "trials": trials, "step": step}
+            of_step = of_rule.row_head() | {"trials": trials, "step": step}
             history.append(of_step | _means(OF_RUN, runs.of_runs[:, i, place]))
             for layer, head in np.ndindex(cell.layers, cell.n_heads):
                 where = {"layer": layer + 1, "head": head + 1}
@@ -415,13 +415,13 @@ def _error(values: Floats) -> float:
     return float(values.std(ddof=1) / math.sqrt(len(values)))
 
 
-_RUNS = Column("trials", "int", "runs of the rule, each from its own start")
+RUNS = Column("trials", "int", "runs of the rule, each from its own start")
 _STEP = Column("step", "int", "steps taken before")
 
 
-HISTORY_COLUMNS = (RULE_COLUMNS[0], _RUNS, _STEP, *with_errors(OF_RUN, "runs"))
+HISTORY_COLUMNS = (RULE_COLUMNS[0], RUNS, _STEP, *with_errors(OF_RUN, "runs"))
 HEADS_COLUMNS = (
-    *(RULE_COLUMNS[0], _RUNS, _STEP),
+    *(RULE_COLUMNS[0], RUNS, _STEP),
     Column("layer", "int", "number of the layer, from 1"),
     Column("head", "int", "number of the head, from 1"),
     *with_errors(OF_HEAD, "runs"),
@@ -430,7 +430,7 @@ HEADS_COLUMNS = (
 EXPERIMENT = Experiment(
     name="language",
     cell=Cell,
-    columns=(_RUNS, *metric_columns(METRICS)),
+    columns=(RUNS, *metric_columns(METRICS)),
     metrics=METRICS,
     measure=measure,
     tabulate=tabulate,

@@ -12,11 +12,17 @@ from functools import partial
 
 import pandas as pd
 
-from experiments.kinds.language.cell import HEADS, HEADS_COLUMNS, HISTORY, HISTORY_COLUMNS
+from experiments.kinds.language.cell import (
+    HEADS,
+    HEADS_COLUMNS,
+    HISTORY,
+    HISTORY_COLUMNS,
+    METRICS,
+    RUNS,
+)
 from experiments.measuring.cells import RULE_COLUMNS
 from experiments.measuring.columns import Column, names
-from experiments.measuring.experiment import AnyExperiment
-from experiments.tables.derived import Derived, Field, after_axes, fold
+from experiments.tables.derived import Derived, Field, fold
 from experiments.tables.results import Results
 
 BANDS = "bands"
@@ -24,7 +30,11 @@ BEST_RATE = "best_rate"
 NEARLY = 1.01  # of the least median loss
 _RATE = "learning_rate"
 _LOSS = "final_loss"
-_LOSSES = [f"{_LOSS}{end}" for end in ("", "_low", "_high")]
+_AT_BEST = [
+    replace(column, meaning=f"at the best rate: {column.meaning}")
+    for column in METRICS[0].columns()  # of the loss
+]
+_LOSSES = names(_AT_BEST)
 _OF_RULE = ["exponent", "divisor", "trials"]
 
 
@@ -32,7 +42,7 @@ def bands(results: Results) -> pd.DataFrame:
     """One row for each rule and each combination of the axes but the learning rate."""
     table = results.measured
     case = [*results.axes.among(table, _RATE), "scaling"]
-    return fold(table, case, _band, [*_OF_RULE, *names(_BAND), *_LOSSES])
+    return fold(table, case, _band)
 
 
 def _band(rows: pd.DataFrame) -> Iterator[dict[str, Field]]:
@@ -73,21 +83,11 @@ _BAND = (
 )
 
 
-def _columns(experiment: AnyExperiment) -> tuple[Column, ...]:
-    declared = {column.name: column for column in experiment.table_columns}
-    losses = [
-        replace(declared[name], meaning=f"at the best rate: {declared[name].meaning}")
-        for name in _LOSSES
-    ]
-    of_rule = [*RULE_COLUMNS, declared["trials"]]
-    return after_axes([*of_rule, *_BAND, *losses], but=_RATE)(experiment)
-
-
 def _recorded(kind: str, columns: tuple[Column, ...]) -> Derived:
     """A table of recorded steps at the best rates."""
     return Derived(
         kind,
-        columns=after_axes(columns),
+        own=columns,
         derive=partial(_at_best, kind),
         source=kind,
     )
@@ -97,7 +97,8 @@ TABLES = (
     Derived(
         BANDS,
         needs={_RATE, _LOSS},
-        columns=_columns,
+        own=(*RULE_COLUMNS, RUNS, *_BAND, *_AT_BEST),
+        without=_RATE,
         derive=bands,
     ),
     _recorded(HISTORY, HISTORY_COLUMNS),

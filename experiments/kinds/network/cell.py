@@ -19,7 +19,7 @@ import numpy as np
 from annotated_types import Ge, Le, Lt
 
 from experiments.kinds.network.layer import OF_LAYER, of_stream, values_of_layer
-from experiments.measuring.cells import CELL, RULE_COLUMNS, Floats, Row, ScaledCell
+from experiments.measuring.cells import RULE_COLUMNS, Floats, Row, ScaledCell
 from experiments.measuring.columns import Column, Meaning, with_errors
 from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.metric import Metric, metric_columns, metric_row
@@ -343,7 +343,7 @@ def tabulate(cell: Cell, measured: StackMeasurement) -> dict[str, list[Row]]:
             found[metric.name] = pair
         rows.append(metric_row(METRICS, of_rule, trials, found))
         for layer in range(cell.layers):
-            row: Row = {CELL: of_rule, "trials": trials, "layer": layer + 1}
+            row = of_rule.row_head() | {"trials": trials, "layer": layer + 1}
             for column, place in _PLACE.items():
                 row[column] = float(measured.mean[i, layer, place])
                 row[f"{column}_se"] = float(spread[i, layer, place])

@@ -15,7 +15,7 @@ from experiments.kinds.network.cell import LAYER_COLUMNS, LAYERS, Cell
 from experiments.measuring.cells import CELL, for_cells
 from experiments.measuring.columns import Column
 from experiments.measuring.intervals import MIN_TRIALS
-from experiments.tables.derived import Derived, after_axes
+from experiments.tables.derived import Derived
 from experiments.tables.results import Results
 from sdpa.theory import UnknownError
 from sdpa.theory.gradient_growth import StackLayer, attention_stack
@@ -102,7 +102,7 @@ def beside_law(results: Results) -> pd.DataFrame:
 TABLES = (
     Derived(
         BY_LAYER,
-        columns=after_axes([*LAYER_COLUMNS, *_LAW]),
+        own=(*LAYER_COLUMNS, *_LAW),
         derive=with_law,
         source=LAYERS,
         judge=beside_law,

@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from experiments.measuring.cells import CELL, Floats, Row
+from experiments.measuring.cells import Floats, Row
 from experiments.measuring.columns import Column
 from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.sampling import SampledCell
@@ -72,12 +72,12 @@ def _rows(cell: Cell, scores: Floats) -> Iterator[Row]:
     if (visible := cell.visible(slice(0, cell.n_queries))) is not None:
         scores = np.where(visible, scores, -np.inf)
     for of_rule in cell.by_rule():
-        scaled = scores / of_rule.divisor
+        head, scaled = of_rule.row_head(), scores / of_rule.divisor
         weights = softmax(scaled)
         for trial, query, key in np.argwhere(np.isfinite(scaled)).tolist():
             place = {"trial": trial, "query": query, "key": key}
             score, weight = float(scaled[trial, query, key]), float(weights[trial, query, key])
-            yield {CELL: of_rule, **place, "scaled_score": score, "weight": weight}
+            yield {**head, **place, "scaled_score": score, "weight": weight}
 
 
 EXPERIMENT = Experiment(
