@@ -129,9 +129,12 @@ class Stored:
         contents = self.contents()
         del contents[SUMMARY]
         for kind, content in contents.items():
-            table = pd.read_csv(
+            own = pd.read_csv(
                 io.BytesIO(content), dtype=text, usecols=lambda name: name not in names(IDENTITY)
             )
+            # A table as read has one block of memory per column; pandas warns if columns are added
+            # to more than a hundred.
+            table = own.copy()
             # An empty field is a list of no metrics there, elsewhere a missing number.
             tables[kind] = table.fillna({FEW_DRAWS: ""})
         return Results(self.sweep, {**tables, MEASURED: as_read(self.sweep, tables[MEASURED])})

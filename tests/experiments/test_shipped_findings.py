@@ -121,7 +121,8 @@ def edited(whole: Results, axis: str, other: dict) -> Results:
     }
     for derived in DERIVED_TABLES:
         if derived.kind in whole.keys() - tables.keys() and derived.applies_to(tables):
-            tables[derived.kind] = derived.derive(Results(sweep, tables))
+            made = derived.derive(Results(sweep, tables))
+            tables |= {derived.kind: made} if len(made) else {}
     return Results(sweep, tables)
 
 
