@@ -1,4 +1,4 @@
-"""Initial weights of the query and key projections: named schemes, and tokens to project.
+"""Initial weights of the query and key projections, by the names of their schemes.
 
 A token x has d_model entries of mean 0 and variance 1, as after layer normalization, so that |x|^2
 = d_model. With independent weights of mean 0 and variance v, every entry of q = x W_Q has the
@@ -52,14 +52,6 @@ class Scheme:
             raise ValueError(not_among(text, SCHEMES))
         return SCHEMES[text]
 
-    def weights(
-        self, rng: np.random.Generator, draws: int, d_model: int, d_k: int
-    ) -> tuple[FloatArray, FloatArray]:
-        """W_Q and W_K of one head for that many draws, each (draws, d_model, d_k)."""
-        shape = (draws, d_model, d_k)
-        query, key = self.variances(d_model, d_k)
-        return self.matrix(rng, query, shape), self.matrix(rng, key, shape)
-
     def matrix(
         self, rng: np.random.Generator, variance: float, shape: tuple[int, ...]
     ) -> FloatArray:
@@ -97,15 +89,3 @@ SCHEMES = {
         Scheme("t5", "normal", (1, 1, 1), of_key=_MATRIX),
     )
 }
-
-
-def layer_normed_tokens(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-    """Tokens (..., d_model): standard normal entries, shifted and scaled to mean 0 and variance 1;
-    d_model from 2.
-    """
-    if shape[-1] < 2:
-        raise ValueError(f"expected d_model of at least 2, got {shape[-1]}")
-    tokens = rng.standard_normal(shape)
-    tokens -= tokens.mean(axis=-1, keepdims=True)
-    tokens /= np.sqrt(np.vecdot(tokens, tokens) / shape[-1])[..., None]
-    return tokens

@@ -12,6 +12,16 @@ _FORMATTING = (
     (r"\]\([^)]*\)", ""),
     (r"<[/!a-z][^>]*>|[*`$\\{}\[]", ""),
 )
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+    for path in (
+        ROOT / "README.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "results").glob("*.md")),
+        *sorted((ROOT / "results").glob("*/*.md")),
+        ROOT / "experiments" / "README.md",
+    )
+}
 
 
 def part(page, heading=""):

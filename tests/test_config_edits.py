@@ -73,7 +73,7 @@ KEPT = (
 
 def with_other_axes(config: dict) -> None:
     """Fewer sweeps, other widths, a single rule, rows of 5 keys, and a new name."""
-    config["sweeps"] = {name: config["sweeps"][name] for name in KEPT}
+    config["sweeps"] = {name: body for name, body in config["sweeps"].items() if name in KEPT}
     config["sweeps"]["mine"] = config["sweeps"].pop("dimension")
     other = {
         "d_k": [8, 32, 128],

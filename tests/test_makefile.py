@@ -10,8 +10,8 @@ import typer
 
 from experiments.__main__ import app
 from tests.command_line import printed
+from tests.prose import PAGES
 from tests.suite_process import ROOT, captured
-from tests.test_docs import PAGES
 
 ODD = "a näme"
 PROGRAM = f"""#!{sys.executable}

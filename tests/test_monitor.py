@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import sdpa
-from tests.test_your_model import GROUPED, run_blocks
+from tests.recipes import GROUPED, run_blocks
 
 pytestmark = [pytest.mark.models, pytest.mark.filterwarnings("ignore")]
 

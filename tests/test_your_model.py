@@ -5,7 +5,6 @@ Each test runs the code blocks of a section as they stand, on a tiny random mode
 weights of the framework from the file that the blocks write.
 """
 
-import re
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sdpa import attention_weights, causal_mask
-from tests.prose import part
+from tests.recipes import GROUPED, SMALL, run_blocks
 
-PAGE = "docs/your-model.md"
 TORCH, TRANSFORMERS, JAX = "PyTorch", "Hugging Face Transformers", "JAX"  # the sections
 CLOSE = {"rtol": 0, "atol": 1e-5}
 N = 7  # positions
@@ -32,15 +30,6 @@ pytestmark = [pytest.mark.models, pytest.mark.filterwarnings("ignore")]
 def _offline_in_an_empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-
-
-def run_blocks(heading, names):
-    """Run the Python blocks of a part of the page among these names."""
-    blocks = re.findall("^```python\n(.*?)^```", part(PAGE, heading), re.DOTALL | re.MULTILINE)
-    assert blocks
-    for block in blocks:
-        exec(block, names)
-    return names
 
 
 def run_recipe(section, names):
@@ -104,8 +93,6 @@ def test_the_attention_function_of_pytorch(options, mask, call):
     assert len(recipe["recorded"].calls) == 2  # after the recipe, nothing is recorded
 
 
-SMALL = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 50}
-GROUPED = SMALL | {"intermediate_size": 64, "num_key_value_heads": 2, "head_dim": 8}
 ROOT = ["d_k^1/2"] * 3
 
 

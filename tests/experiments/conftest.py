@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from experiments.commands.measure import measure
-from experiments.config.loader import Config, load_config
+from experiments.config.loader import Config
 from experiments.figures.draw import draw_sweeps
 from experiments.publication.pages import explorer
 from experiments.running import workers as local
@@ -18,27 +18,9 @@ from experiments.running.workers import LocalWorkers
 from experiments.tables.reporter import Reporter
 from experiments.tables.study import Study
 from tests.command_line import Suite, call
+from tests.examples import load_sweeps, tiny_sweeps
 
 _DRAWN = {"scaling": ("variance",), "single": ("variance",), "map": ("map",)}
-_RULES = "scaling: [unscaled, d_k^1/2]"
-TINY = f"""\
-seed: 0
-sweeps:
-  scaling: {{experiment: saturation, d_k: [4, 64], n_keys: 8, n_queries: 5, scaling: [unscaled, d_k^1/3, d_k^1/2],
-    trials: 60}}
-  single: {{experiment: saturation, d_k: 16, n_keys: 8, scaling: 4, trials: 20}}
-  laws: {{experiment: saturation, d_k: 4, n_keys: 8, inputs: [gaussian, uniform], {_RULES}, trials: 20}}
-  rows: {{experiment: rows, d_k: [4, 64], n_keys: 8, n_queries: 3, {_RULES}, trials: 2}}
-  distribution: {{experiment: distribution, d_k: [1, 16], trials: 3000}}
-  initialisation: {{experiment: initialisation, d_model: [16, 64], n_heads: 4, n_keys: 8, n_queries: 5,
-    scheme: [gpt2, xavier], {_RULES}, trials: 60}}
-  mechanisms: {{experiment: mechanisms, d_k: 4, n_keys: 4, n_queries: 4, mask: window-2, scaling: unscaled, trials: 20}}
-  language: {{experiment: language, d_k: [4, 64], n_keys: 5, learning_rate: [0.01, 0.1], {_RULES},
-    initial: unit, layers: 1, width: 8, steps: 25, trials: 2}}
-  map: {{experiment: saturation, d_k: [2, 8, 24, 64], n_keys: [8, 20], {_RULES},
-    trials: 25, figures: [map, phase]}}
-  network: {{experiment: network, d_k: 4, n_keys: 4, scaling: unscaled, trials: 20}}
-"""
 
 
 @pytest.fixture(scope="session")
@@ -72,16 +54,14 @@ def tiny(made_once) -> tuple[Config, Path]:
     """The tiny config and the folder of its tables."""
 
     def fill(folder: Path) -> None:
-        path = folder / "tiny.yaml"
-        path.write_text(TINY)
-        config = load_config(path)
+        config = load_sweeps(folder, tiny_sweeps())
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(LocalWorkers, "measure", _measured_here)
             patch.setattr(local, "_FEW", 99)
             measure(config, config.sweeps, folder, LocalWorkers(1), report=Reporter(verbose=True))
 
     folder = made_once("tiny", fill)
-    return load_config(folder / "tiny.yaml"), folder
+    return load_sweeps(folder, tiny_sweeps()), folder
 
 
 @pytest.fixture(scope="session")

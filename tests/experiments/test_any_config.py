@@ -4,7 +4,6 @@ of two keys: tables, check, figures with true captions, and a page come out.
 
 import functools
 import itertools
-import json
 import re
 
 import matplotlib as mpl
@@ -16,7 +15,6 @@ from matplotlib.text import Text
 
 from experiments.commands.check import check
 from experiments.commands.measure import measure
-from experiments.config.loader import load_config
 from experiments.figures.captions import plain_caption
 from experiments.figures.rendering import draw
 from experiments.figures.shown import Shown, shown
@@ -33,79 +31,10 @@ from experiments.tables import analyse
 from experiments.tables.reporter import Reporter
 from experiments.tables.study import Study
 from sdpa.theory.gradient_growth import StackLayer
+from tests.examples import EDITS, load_sweeps, with_common
 
 FURTHER = "further"  # axes beside those that every sweep of the experiment has
-WIDTHS = [16, [4, 16], [4, 16, 64], [2, 4, 8, 16, 32]]
-LENGTHS = [8, [4, 8], [4, 8, 16], [2, 4, 8, 16]]
-RULES = [
-    "d_k^1/2",
-    ["unscaled", "d_k^1/2"],
-    [8, "d_k^0.9", "d_k^1/2/ln(n_keys)"],
-    ["unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3", "d_k^3/2"],
-]
-OF_ROWS = {"d_k": WIDTHS, "n_keys": LENGTHS, "n_queries": [2], "scaling": RULES}
-DEVIATIONS = {"query_std": [0.1, 30]}
 PRODUCTS = [[0, 0, 0, 0], [0, 1, 2, 3], [0, 2, 3, 1], [0, 3, 1, 2]]  # of that field, where + is ^
-# The values of each key, by experiment.
-CHOICES = {
-    "distribution": {"d_k": WIDTHS},
-    "rows": OF_ROWS | {FURTHER: [{}, {"variants": [DEVIATIONS, {"mask": "causal"}]}]},
-    "saturation": OF_ROWS
-    | {
-        FURTHER: [
-            {"mask": ["none", "causal"]},
-            DEVIATIONS,
-            {"correlation": [0, 0.5]},
-            {"variants": [{"inputs": "lognormal"}, {"normalize": "l2", "key_mean": 9, "d_k": 1}]},
-        ]
-    },
-    "mechanisms": OF_ROWS
-    | {
-        FURTHER: [
-            {"softcap": [0, 5]},
-            {"sink": ["none", 0], "mask": ["none", "local-1"]},
-            {"variants": [{"softcap": 5}, {"normalizer": "sigmoid"}]},
-        ]
-    },
-    "initialisation": {
-        "d_model": [16, [8, 16], [8, 16, 32], [2, 4, 8, 16, 32]],
-        "n_keys": LENGTHS,
-        "scaling": RULES,
-        FURTHER: [{}, {"scheme": ["gpt2", "xavier", "mup"], "n_heads": [1, 2]}],
-        "scheme": ["gpt2"],
-        "n_heads": [2],
-        "n_queries": [2],
-    },
-    "language": {
-        "d_k": WIDTHS,
-        "n_keys": LENGTHS,
-        "scaling": RULES,
-        FURTHER: [
-            {},
-            {"initial": ["unit", "small"]},
-            {"clip": [0, 2], "learning_rate": [0.01, 1e6]},
-        ],
-        "learning_rate": [0.01],
-        "layers": [1],
-        "width": [2],
-        "steps": [25],
-    },
-    "network": {
-        "d_k": WIDTHS,
-        "n_keys": LENGTHS,
-        "scaling": RULES,
-        FURTHER: [
-            {"layers": [1, 3]},
-            {"residual": [0, 1], "norm": ["pre", "post"]},
-            {"mask": ["none", "causal"], "mlp": ["none", "swiglu"]},
-            {"token_cosine": [0, 0.5]},
-        ],
-        "layers": [1],
-        "n_heads": [1],
-    },
-}
-
-
 # Of the fifth column of the array: `saturation` has all sixteen points, and of the others three each half
 # of them.
 FIFTH = {"saturation": (0, 1, 2, 3), "network": (0, 1), "mechanisms": (0, 1), "rows": (0, 1)}
@@ -133,11 +62,8 @@ def covering(choices: dict[str, list], fifth: tuple[int, ...]) -> list[dict[str,
 
 def grids(name: str) -> list[dict[str, object]]:
     """The sweeps of an experiment."""
-    trials = {"language": 2, "rows": 1, "network": 2}.get(name, 20)
-    common = {"experiment": name, "trials": trials}
-    points = covering(CHOICES[name], FIFTH.get(name, (2, 3)))
-    further = [point.pop(FURTHER, {}) for point in points]
-    return [common | point | others for point, others in zip(points, further, strict=True)]
+    points = covering(with_common(name, "edits", EDITS), FIFTH.get(name, (2, 3)))
+    return [{"experiment": name} | point | point.pop(FURTHER, {}) for point in points]
 
 
 # The layout of a formula, once for all texts with it.
@@ -194,9 +120,7 @@ def quick(monkeypatch):
 @pytest.mark.parametrize("name", experiment_names())
 def test_every_small_grid_has_its_figures_and_its_page(tmp_path, name):
     sweeps = {f"grid{i}": grid for i, grid in enumerate(grids(name))}
-    path = tmp_path / "grids.yaml"
-    path.write_text(json.dumps({"seed": 0, "sweeps": sweeps}))
-    config = load_config(path)
+    config = load_sweeps(tmp_path, sweeps)
     report = Reporter(verbose=True)
     measure(config, config.sweeps, tmp_path, LocalWorkers(1), report=report)
     study = Study(config, tmp_path)
@@ -215,5 +139,5 @@ def test_every_small_grid_has_its_figures_and_its_page(tmp_path, name):
                 typeset(formula)
             if drawing.axes[0].axison:  # not empty, with the reason
                 assert_true(drawing, texts, caption, drawn)
-    page = make_page(study, path).decode()
+    page = make_page(study, tmp_path / "tiny.yaml").decode()
     assert all(f'id="sweep.{sweep}"' in page for sweep in sweeps)

@@ -2,7 +2,6 @@
 coverage.
 """
 
-import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,17 +10,15 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from experiments.kinds.language import cell as language
-from experiments.kinds.language.tables import bands
 from experiments.kinds.saturation.cell import EXPERIMENT
 from experiments.tables.crossings import EQUAL, NORMS, TENTH, crossings, norm_ratios
 from experiments.tables.results import SweepAxes
 from experiments.tables.slopes import fit_slopes
-from experiments.tables.stored import Stored
-from tests.experiments.test_verdicts import USUAL
+from experiments.tables.study import Study
 from tests.numerics import normals
 
-OF_ROWS, OF_RUNS = SweepAxes.of_cell(EXPERIMENT.cell), SweepAxes.of_cell(language.Cell)
+OF_ROWS = SweepAxes.of_cell(EXPERIMENT.cell)
+USUAL = {axis: value for axis, value in OF_ROWS.usual.items() if value is not None}
 
 
 def results_of(table, axes=OF_ROWS):
@@ -30,8 +27,7 @@ def results_of(table, axes=OF_ROWS):
 
 def test_slopes_are_those_of_another_fit(tiny):
     """And their errors those of a simulation; of 4,000 draws the spread is 1.1% off on average."""
-    config, folder = tiny
-    table = Stored(folder, config.sweeps[0]).read().measured
+    table = Study(*tiny)["scaling"].measured
     slopes = fit_slopes(results_of(table)).set_index("scaling")
     for scaling, rows in table.groupby("scaling"):
         x, y = np.log(rows["d_k"]), np.log(rows["score_variance"])
@@ -43,44 +39,14 @@ def test_slopes_are_those_of_another_fit(tiny):
         )
 
 
-def rates_table(losses):
-    """A main table of one rule: the losses by rate."""
-    places = np.arange(len(losses))
-    rows = pd.DataFrame({"learning_rate": 0.01 * 2.0**places})
-    return rows.assign(
-        final_loss=losses,
-        final_loss_low=1.5,
-        final_loss_high=9.5,
-        diverged=places / 9,
-        trials=9,
-        d_k=7,
-        scaling="d_k^1/2",
-        exponent=0.5,
-        divisor=math.sqrt(7),
-    )
-
-
-@pytest.mark.parametrize(
-    ("losses", "best", "band", "octaves"),
-    [
-        ((2.0, 1.5, 1.5149, 1.6), 1, (1, 2), 1),
-        ((2.0, 1.5, 1.5151, 1.5), 1, (1, 1), 0),  # a gap ends the band; of equals, the first
-        ((1.3, 1.2, 1.1), 2, (2, 2), 0),
-        ((1.0, 1.01, 1.0), 0, (0, 2), 2),
-    ],
-)
-def test_the_best_rate_has_the_least_loss_and_the_band_lies_around_it(losses, best, band, octaves):
-    table = rates_table(losses)
-    rates = table["learning_rate"]
-    in_reverse = table.iloc[::-1]
-    (found,) = bands(results_of(in_reverse, OF_RUNS)).to_dict("records")
-    assert (found["best_rate"], found["final_loss"]) == (rates[best], losses[best])
-    assert (found["band_from"], found["band_to"]) == tuple(rates[list(band)])
-    assert (found["octaves"], found["diverged_least"]) == (octaves, 0)
-
-
 # Crossings of uniform inputs have no laws, each of which takes half a second.
-AXES = {"n_queries": 64, **USUAL, "inputs": "uniform", "trials": 100, "few_draws": ""}
+AXES = {
+    "n_queries": 64,
+    **USUAL,
+    "inputs": "uniform",
+    "trials": 100,
+    "few_draws": "",
+}
 METRICS = (
     "jacobian_norm",
     "jacobian_norm_median",

@@ -3,6 +3,7 @@ two columns, rules or cases agree by chance.
 """
 
 import itertools
+import json
 import math
 
 import numpy as np
@@ -22,81 +23,22 @@ from experiments.kinds.figures import FIGURES
 from experiments.kinds.network.layer import OF_LAYER
 from experiments.kinds.support import has_few, rows_of
 from experiments.tables.results import Results
+from tests.examples import EXAMPLES
 
-FIVE = "[unscaled, d_k^1/4, d_k^1/3, d_k^1/2, d_k^2/3]"
 BOTH = "scaling: [unscaled, d_k^1/2]"
 ONE = f"d_k: 4, n_keys: 8, {BOTH}"
 WIDTHS = "experiment: saturation, n_queries: 4, d_k: [4, 16, 64, 256]"
 LONG = "experiment: saturation, n_queries: 4, d_k: 16, n_keys: [8, 32, 128]"
-LANGUAGE = "experiment: language, d_k: 16, n_keys: 8, learning_rate: [0.002, 0.004, 0.032]"
-STACKS = f"experiment: network, {ONE}, layers: [2, 9]"
 # By figure: a sweep, the number of rows drawn, and the words for the others.
 SWEEPS = {
-    "metrics": (f"{WIDTHS}, n_keys: [8, 32], mask: [none, causal], scaling: {FIVE}", 80, ""),
-    "variance": (f"{WIDTHS}, n_keys: 8, scaling: [d_k^1/2, unscaled, 8]", 12, ""),
-    "saturation": (f"{WIDTHS}, n_keys: 8, {BOTH}, query_std: [1, 4]", 16, ""),
-    "gradients": (f"{WIDTHS}, n_keys: 8, scaling: {FIVE}", 20, ""),
-    "length": (f"{LONG}, {BOTH}", 6, ""),
-    "causal": (f"{LONG}, mask: [none, causal], scaling: {FIVE}", 30, ""),
-    "powers": (
-        f"{WIDTHS}, n_keys: 8, scaling: [unscaled, 8, d_k^1/2, d_k, d_k^1/2/ln(n_keys)]",
-        12,
-        "8 and d_k^1/2/ln(n_keys)",
-    ),
-    "rules": (f"{LONG}, correlation: [0, -0.25, 0.5], {BOTH}", 12, "correlation = -0.25"),
-    "mechanisms": (
-        "experiment: mechanisms, n_queries: 4, d_k: [4, 16, 64, 256], n_keys: 8, "
-        f"variants: [{{}}, {{softcap: 50}}, {{sink: [0, 2]}}], scaling: {FIVE}",
-        64,
-        "d_k^2/3",
-    ),
-    "initialisation": (
-        "experiment: initialisation, d_model: [16, 64], n_heads: 4, n_keys: 8, n_queries: 4, "
-        f"scheme: [gpt2, xavier, t5], scaling: {FIVE}",
-        24,
-        "d_k^2/3",
-    ),
-    "losses": (
-        f"{LANGUAGE}, initial: [unit, small], layers: [1, 2], clip: [0, 1, 2], {BOTH}",
-        54,
-        "18 further rows",
-    ),
-    "growth": (
-        f"{STACKS}, variants: [{{}}, {{residual: [0.5, 2]}}, {{norm: post}}, {{mlp: relu}}]",
-        4 * 2 * 9,
-        "layers = 2; mlp = relu",
-    ),
-    "propagation": (
-        f"{STACKS}, residual: [0.5, 1, 2, 3, 4]",
-        (5 * 2 + 4 * 9) * 2,
-        "18 further rows",
-    ),
-    "assumptions": (
-        f"{LONG}, variants: [{{}}, {{key_mean: 0.5}}, {{inputs: uniform}}], scaling: {FIVE}",
-        45,
-        "",
-    ),
-    "correlation": (
-        f"{WIDTHS}, n_keys: 8, correlation: [0, 0.5, 1], scaling: {FIVE}",
-        48,
-        "d_k^2/3",
-    ),
-    "distribution": ("experiment: distribution, d_k: [1, 4, 16]", 3, ""),
-    "map": (
-        f"{WIDTHS}, n_keys: [8, 32, 128], query_std: [1, 4], scaling: {FIVE}",
-        24,
-        "query_std = 4; d_k^1/4, d_k^1/3 and d_k^2/3",
-    ),
-    "phase": (
-        f"{WIDTHS}, n_keys: [8, 32, 128], query_std: [1, 4, 8], scaling: {FIVE}",
-        144,
-        "36 further rows",
-    ),
-    "rows": (
-        f"experiment: rows, d_k: [4, 64], n_keys: [3, 5], n_queries: 2, {BOTH}",
-        24,
-        "n_keys = 5",
-    ),
+    figure: (
+        ", ".join(f"{key}: {json.dumps(value)}" for key, value in given["sweep"].items())
+        + f", experiment: {name}",
+        given["rows"],
+        given.get("left_out", ""),
+    )
+    for name, example in EXAMPLES.items()
+    for figure, given in example["figures"].items()
 }
 
 OF_LINES = [name for name in SWEEPS if FIGURES[name].lines]

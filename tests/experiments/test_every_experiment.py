@@ -1,150 +1,76 @@
-"""Every experiment that there is: its tables are as declared, its cells matter, and its memory is
-as planned.
+"""Every experiment that there is: its tables are as declared and read again, its cells matter, and
+its memory is as planned.
 """
 
 import tracemalloc
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from experiments.figures.captions import words_of
+from experiments.figures.shown import shown
 from experiments.kinds import experiment_names
-from experiments.kinds.distribution import cell as distribution
-from experiments.kinds.initialisation import cell as initialisation
-from experiments.kinds.language import cell as language
-from experiments.kinds.mechanisms import cell as mechanisms
-from experiments.kinds.network import cell as network
-from experiments.kinds.saturation import cell as saturation
+from experiments.kinds.figures import FIGURES, figures_of
 from experiments.measuring.columns import cell_fields
 from experiments.measuring.experiment import MEASURED, load_experiment
 from experiments.measuring.sampling import AttentionCell, SampledCell
-from sdpa import LAWS, Scaling
-from sdpa.initialisation import Scheme
-from sdpa.row_maps import NORMALIZERS
-from tests.plain_rows import RULES
+from experiments.tables.study import Study
+from tests.examples import EXAMPLES, OTHER, load_sweeps, with_common
 
-OTHER_RULES = (Scaling.parse("d_k^1/4"), RULES[1])
-
-
-SIZES = {"d_k": 5, "n_keys": 7, "n_queries": 3, "scaling": RULES}
-LAW = {
-    "d_k": 6,
-    "n_keys": 8,
-    "n_queries": 4,
-    "scaling": OTHER_RULES,
-    "inputs": LAWS["uniform"],
-    "query_std": 1.1,
-    "key_std": 1.1,
-    "query_mean": 0.1,
-    "key_mean": 0.1,
-    "correlation": 0.1,
-    "spectrum": 0.5,
-    "normalize": "rms",
-    "mask": "causal",
-}
-# A cell of each experiment, and another value of each of its fields.
-CELLS = {
-    "saturation": (saturation.Cell(**SIZES), LAW),
-    "initialisation": (
-        initialisation.Cell(12, 3, 7, Scheme.parse("t5"), RULES, n_queries=5),
-        {
-            "d_model": 24,
-            "n_heads": 4,
-            "n_keys": 8,
-            "n_queries": 4,
-            "scheme": Scheme.parse("kaiming"),
-            "scaling": OTHER_RULES,
-        },
-    ),
-    "language": (
-        language.Cell(
-            *(4, 7, 0.03, RULES), layers=2, n_heads=2, width=8, steps=6, warmup=5, n_sequences=3
-        ),
-        {
-            "d_k": 6,
-            "n_keys": 8,
-            "learning_rate": 0.02,
-            "scaling": OTHER_RULES,
-            "initial": "small",
-            "initial_divisor": Scaling.parse("d_k^1/4"),
-            "rate_divisor": Scaling.parse("d_k^1/4"),
-            "layers": 3,
-            "n_heads": 4,
-            "width": 12,
-            "optimizer": "momentum",
-            "warmup": 4,
-            "clip": 0.1,
-            "steps": 5,
-            "n_sequences": 4,
-            "normalize": "rms",
-            "gain": "learned",
-            "softcap": 2.0,
-            "normalizer": NORMALIZERS["sigmoid"],
-        },
-    ),
-    "mechanisms": (
-        mechanisms.Cell(**SIZES | {"d_k": 4, "query_std": 3.0}),
-        LAW
-        | {
-            "mask": mechanisms.MaskName("window-2"),
-            "softcap": 2.0,
-            "sink": mechanisms.Sink(0.0),
-            "normalizer": NORMALIZERS["sigmoid"],
-        },
-    ),
-    "distribution": (distribution.Cell(5), {"d_k": 6}),
-    "network": (
-        network.Cell(4, 7, RULES, n_heads=2, layers=2),
-        {
-            "d_k": 6,
-            "n_keys": 8,
-            "scaling": OTHER_RULES,
-            "n_heads": 3,
-            "layers": 3,
-            "scheme": Scheme.parse("gpt2"),
-            "output_scale": "depth",
-            "norm": "post",
-            "mlp": "relu",
-            "residual": 0.5,
-            "mask": "causal",
-            "position": "rope",
-            "token_cosine": 0.2,
-        },
-    ),
-}
+EXPERIMENTS = [load_experiment(name) for name in experiment_names()]
+BY_NAME = pytest.mark.parametrize("experiment", EXPERIMENTS, ids=experiment_names())
 
 
-@pytest.mark.parametrize("name", CELLS)
-def test_every_field_of_a_cell_changes_its_row(name):
+@BY_NAME
+def test_an_experiment_has_an_example_of_all_its_figures(experiment):
+    assert {*EXAMPLES[experiment.name]["figures"]} == {*figures_of(experiment.name)}
+
+
+@BY_NAME
+def test_every_field_of_a_cell_changes_its_row(experiment, tmp_path):
     """With the random numbers of the same generator, so that no change is one of the draws."""
-    cell, others = CELLS[name]
-    experiment = load_experiment(name)
-    assert {*others} == {field.name for field in fields(cell)}
+    tiny = {"experiment": experiment.name} | next(
+        iter(EXAMPLES[experiment.name]["sweeps"].values())
+    )
+    others = with_common(experiment.name, "other", OTHER)
+    assert {*others} == {*cell_fields(experiment.cell)}
+    edited = {f"other_{field}": tiny | {field: value} for field, value in others.items()}
+    config = load_sweeps(tmp_path, {"usual": tiny} | edited)
 
-    def row_of(one):
-        measured = experiment.measure(one, 2, np.random.default_rng(0))
-        return experiment.tabulate(one, measured)[MEASURED][0]
+    def values_of(sweep):
+        cell = sweep.cells[0]
+        measured = experiment.measure(cell, 2, np.random.default_rng(0))
+        rows = experiment.tabulate(cell, measured)[MEASURED]
+        names = [metric.name for metric in experiment.metrics] or [experiment.columns[-1].name]
+        return [[row[name] for name in names] for row in rows]
 
-    usual = row_of(cell)
-    for field, value in others.items():
-        row = row_of(replace(cell, **{field: value}))
-        metrics = [metric.name for metric in experiment.metrics]
-        assert any(row[metric] != usual[metric] for metric in metrics), field
+    usual, *changed = map(values_of, config.sweeps)
+    assert usual not in changed, config.sweeps[1 + changed.index(usual)].name
 
 
-def test_every_experiment_is_among_these_and_names_no_metric_like_an_axis():
-    experiments = {name: load_experiment(name) for name in experiment_names()}
-    assert {*CELLS} == {name for name, one in experiments.items() if one.metrics}
-    for one in experiments.values():
-        assert not {metric.name for metric in one.metrics} & {*cell_fields(one.cell)}
+@BY_NAME
+def test_its_tables_are_read_for_its_figures(experiment, tiny):
+    """As they were written, by whatever sizes of a cell follow from other axes."""
+    config, folder = tiny
+    study = Study(config, folder)
+    for sweep in config.sweeps:
+        if sweep.experiment == experiment:
+            results = study.require(sweep.name)
+            assert len(results.measured) > 0
+            for figure in map(FIGURES.get, sweep.figures):
+                assert words_of(figure, shown(figure, results)).caption
+
+
+@BY_NAME
+def test_no_metric_is_named_like_an_axis(experiment):
+    assert not {metric.name for metric in experiment.metrics} & {*cell_fields(experiment.cell)}
 
 
 def test_rows_of_a_draw_count_as_independent_only_if_the_cell_says_so():
-    layer = initialisation.Cell(16, 4, 9, Scheme.parse("t5"), (), n_queries=8)
     row = SampledCell(d_k=4, n_keys=9, n_queries=8, scaling=())
-    assert (layer.separate_rows, row.separate_rows) == (8, 8)
+    assert row.separate_rows == 8
     for parallel in (
-        replace(layer, n_heads=16),
         replace(row, d_k=1),
         replace(row, spectrum=9.0),
         type("Own", (AttentionCell,), {"n_keys": 9, "n_queries": 8})(),
@@ -152,23 +78,11 @@ def test_rows_of_a_draw_count_as_independent_only_if_the_cell_says_so():
         assert parallel.separate_rows == 1
 
 
-FOUR = (*RULES, *map(Scaling.parse, ("d_k^1/3", "d_k^1")))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "cell"),
-    [
-        ("saturation", saturation.Cell(4, 16384, FOUR, mask="causal")),
-        ("mechanisms", mechanisms.Cell(8, 2048, RULES, softcap=5.0)),
-        ("language", language.Cell(16, 256, 0.01, RULES, n_heads=4, layers=2, steps=2)),
-        ("distribution", distribution.Cell(1)),
-        ("network", network.Cell(64, 128, FOUR, layers=6, mlp="swiglu")),
-    ],
-    ids=str,
-)
-def test_memory_stays_under_what_the_plan_says(name, cell):
-    experiment = load_experiment(name)
+@BY_NAME
+def test_memory_stays_under_what_the_plan_says(experiment, tmp_path):
+    large = {"experiment": experiment.name, "trials": 2} | EXAMPLES[experiment.name]["large"]
+    (cell,) = load_sweeps(tmp_path, {"large": large}).sweeps[0].cells
     trials = min(cell.chunk_trials, 10**6)
     tracemalloc.start()
     try:

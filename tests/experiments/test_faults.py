@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from experiments.measuring.processor import VARIABLES, is_supported
+from tests.examples import load_sweeps, tiny_sweeps
 from tests.suite_process import CONFIG, ROOT, Suite, ends_within
 
 pytestmark = pytest.mark.faults
@@ -114,27 +115,17 @@ SETTINGS = (
     {"OPENBLAS_CORETYPE": "Sandybridge", "NPY_DISABLE_CPU_FEATURES": "X86_V3"},
     {"NPY_ENABLE_CPU_FEATURES": "X86_V3", "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512F"},
 )
-VARIED = """\
-seed: 0
-sweeps:
-  laws: {experiment: saturation, d_k: 64, n_keys: 16, n_queries: 16, inputs: [gaussian, lognormal], scaling: d_k^1/3,
-    trials: 60, figures: metrics}
-  heads: {experiment: initialisation, d_model: 64, n_heads: 2, n_keys: 16, n_queries: 4, scheme: kaiming,
-    scaling: d_k^1/2, trials: 60, figures: initialisation}
-  network: {experiment: network, d_k: 16, n_keys: 16, layers: 3, scaling: d_k^1/2, trials: 5, figures: growth}
-  language: {experiment: language, d_k: 16, n_keys: 8, layers: 1, width: 16, learning_rate: 0.01, steps: 25,
-    scaling: d_k^1/2, trials: 2}
-"""
 
 
 @pytest.mark.skipif(
     not is_supported(), reason="this processor has no instructions in common with others"
 )
 def test_the_environment_changes_no_byte_of_a_table_a_figure_or_the_page(tmp_path):
-    config = tmp_path / "varied.yaml"
-    config.write_text(VARIED)
+    laws = {"inputs": ["gaussian", "lognormal"], "scaling": "d_k^1/3", "trials": 60}
+    varied = {"experiment": "saturation", "d_k": 64, "n_keys": 16, "n_queries": 16} | laws
+    load_sweeps(tmp_path, tiny_sweeps() | {"varied": varied})
     one, other = (
-        made_in(tmp_path / str(number), config, settings)
+        made_in(tmp_path / str(number), tmp_path / "tiny.yaml", settings)
         for number, settings in enumerate(SETTINGS)
     )
     assert {Path(name).suffix for name in one} >= {".csv", ".json", ".png", ".html"}

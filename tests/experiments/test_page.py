@@ -36,6 +36,8 @@ def text_of(config, folder):
 @pytest.mark.usefixtures("quick_slider")
 def test_a_users_config_gets_its_figures_tables_and_counts(drawn):
     config, folder = drawn
+    with_figures_first = sorted(config.sweeps, key=lambda sweep: not sweep.figures)
+    config = replace(config, sweeps=tuple(with_figures_first))
     text = text_of(config, folder)
     assert_whole(text, folder)
     plain = words(text)

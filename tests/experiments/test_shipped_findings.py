@@ -21,6 +21,7 @@ from experiments.publication.pages.cards import cards
 from experiments.tables.analyse import DERIVED_TABLES
 from experiments.tables.results import Results
 from experiments.tables.stored import Stored
+from tests.examples import EXAMPLES
 from tests.shipped import CONFIG, RESULTS, shipped_only
 
 pytestmark = shipped_only
@@ -31,55 +32,13 @@ FINDINGS = {
     if figure.finding
 }
 SWEEPS = {sweep.name: sweep for sweep in CONFIG.sweeps}
-PLAIN, ROOT = "scaling == 'unscaled'", "scaling == 'd_k^1/2'"
-WITH_LN = "scaling == 'd_k^1/2/0.43/ln(n_keys)'"
-WIDEST, UNIT, DEEP = " and d_k == d_k.max()", " and initial == 'unit'", " and layers == 48"
-NONE, CAUSAL = (f"{ROOT} and mask == '{mask}'" for mask in ("none", "causal"))
-ALIKE = " and cosine > 0.9 and residual == 0 and layers == layers.max()"
-MATCHED, UNMATCHED = " and correlation == 0.5", " and correlation == 0"
-MEDIAN = "norm == 'query_gradient' and statistic == 'median'"
+ROOT = "scaling == 'd_k^1/2'"
 # Rows whose metric goes as a word says, with the metric, the axis along which they are sorted, and the
 # rows with which they are compared.
 CLAIMS = {
-    "dimension/metrics": [("only", "max_weight", "d_k"), ("only", "score_variance", "d_k")],
-    "dimension/variance": [
-        ("only", "score_variance", "d_k"),
-        ("rises", "score_variance", "d_k", PLAIN),
-    ],
-    "dimension/saturation": [("only", "max_weight", "d_k"), ("rises", "max_weight", "d_k", PLAIN)],
-    "dimension/gradients": [("peaks", "query_gradient_norm_median", "d_k", PLAIN)],
-    "powers/powers": [("only", "max_weight", "d_k")],
-    "length/length": [("falls", "max_weight", "n_keys", rule) for rule in (PLAIN, ROOT)],
-    "crossing/map": [
-        ("spans", "ratio", "d_k", MEDIAN),
-        ("rises", "crossing", "n_keys", MEDIAN + " and level == 1"),
-    ],
-    "phase/phase": [("above", "share", "n_keys", ROOT + WIDEST, PLAIN + WIDEST)],
-    "assumptions/assumptions": [("spans", "of_first", "d_k", ROOT)],
-    "rules/rules": [
-        ("falls", "max_weight", "n_keys", ROOT + UNMATCHED),
-        ("above", "max_weight", "n_keys", WITH_LN + UNMATCHED, ROOT + UNMATCHED),
-    ],
-    "correlation/correlation": [
-        ("rises", "own_weight", "d_k", ROOT + MATCHED),
-        ("level", "own_weight", "d_k", "scaling == 'd_k^1'" + MATCHED),
-    ],
-    "causal/causal": [
-        ("less", "max_weight", "n_keys", CAUSAL, NONE),
-        ("rises", "visible", "n_keys", NONE),
-    ],
-    "initialisation/initialisation": [
-        ("rises", "score_variance", "d_model", ROOT + " and scheme == 'gpt2'"),
-        ("level", "score_variance", "d_model", ROOT + " and scheme == 'xavier'"),
-    ],
-    "language/losses": [("above", "final_loss", "learning_rate", PLAIN + UNIT, ROOT + UNIT)],
-    "mechanisms/mechanisms": [("above", "max_weight", "d_k", PLAIN + WIDEST, ROOT + WIDEST)],
-    "network/growth": [
-        ("above", "stream_gradient_growth", "layers", PLAIN + DEEP, ROOT + DEEP),
-    ],
-    "collapse/propagation": [("above", "after", "layer", PLAIN + ALIKE, ROOT + ALIKE)],
-    "dot_products/distribution": [("falls", "score_kurtosis", "d_k", "d_k > 0")],
-    "single_rows/rows": [("above", "top", "key", PLAIN + WIDEST, ROOT + WIDEST)],
+    name: claims
+    for example in EXAMPLES.values()
+    for name, claims in example.get("claims", {}).items()
 }
 DERIVED = {
     "share": lambda rows: 100 * exact_or_measured(rows, "entropy") / np.log(rows["n_keys"]),

@@ -20,15 +20,11 @@ from experiments.running import fingerprint, store
 from experiments.running.files import locked
 from experiments.running.store import RecordError, Store
 from experiments.running.work import cell_chunks
-from tests.experiments.test_every_experiment import CELLS
 from tests.plain_rows import RULES
 
 ROWS = rows.Cell(d_k=4, n_keys=5, scaling=RULES, n_queries=3)
-CHUNKS = {
-    name: Chunk(load_experiment(name), cell, 1, 3, seed=3) for name, (cell, _) in CELLS.items()
-} | {"rows": Chunk(rows.EXPERIMENT, ROWS, 2, 3, seed=3)}
 HASHED = {"saturation", "rows", "distribution", "language"}
-CHUNK = CHUNKS["rows"]
+CHUNK = Chunk(rows.EXPERIMENT, ROWS, 2, 3, seed=3)
 
 
 @pytest.fixture
@@ -39,9 +35,10 @@ def kept(tmp_path):
     return filled
 
 
-@pytest.mark.parametrize("experiment", CHUNKS)
-def test_a_measurement_reads_back_to_the_bit(tmp_path, experiment):
-    chunk, filled = CHUNKS[experiment], Store(tmp_path)
+@pytest.mark.parametrize("experiment", experiment_names())
+def test_a_measurement_reads_back_to_the_bit(tmp_path, tiny, experiment):
+    sweep = next(each for each in tiny[0].sweeps if each.experiment.name == experiment)
+    chunk, filled = Chunk(sweep.experiment, sweep.cells[0], 1, 3, seed=3), Store(tmp_path)
     assert filled.state(chunk) == "missing"
     filled.write(chunk, chunk.packed())
     assert filled.state(chunk) == "sound"

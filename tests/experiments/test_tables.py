@@ -50,10 +50,9 @@ from tests.plain_rows import RULES
 @pytest.fixture
 def copied(tiny, tmp_path):
     """A folder with the table of one sweep, to spoil."""
-    config, folder = tiny
-    sweep = config.sweeps[0]
-    Stored(tmp_path, sweep).write(Stored(folder, sweep).read())
-    return sweep, tmp_path
+    results = Study(*tiny)["scaling"]
+    Stored(tmp_path, results.sweep).write(results)
+    return results.sweep, tmp_path
 
 
 def test_a_flipped_byte_is_noticed_and_named(copied):
@@ -178,10 +177,10 @@ def test_a_sample_of_cells_without_chunks_is_measured_again(tiny, tmp_path, monk
         patch.setattr(sample, "_SECONDS", 0.0)
         assert f"sample: 0 of {count} cells" in sampled()
 
-    sweep = config.sweeps[0]
-    tables = Stored(tmp_path, sweep).read()
+    tables = Study(config, tmp_path)["scaling"]
     spoilt = tables.measured.copy()
     spoilt.loc[4, "entropy"] *= 1.01
+    sweep = tables.sweep
     Stored(tmp_path, sweep).write(Results(sweep, {**tables, "measured": spoilt}))
     with pytest.raises(DisagreementError, match=r"scaling, rows from 4 \(d_k=64, .*\): entropy in"):
         sampled()

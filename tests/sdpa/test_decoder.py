@@ -8,7 +8,7 @@ import pytest
 from sdpa.decoder import Adam, Decoder, Momentum, loss_and_gradients, losses
 from sdpa.network import Block, Design
 from tests.numerics import derivative
-from tests.sdpa.test_transformer import WIDTH, random_arrays
+from tests.random_blocks import WIDTH, random_arrays
 
 DESIGN = Design(2, 2, divisor=1.5, rope_base=100.0, epsilon=1e-6)
 VOCABULARY = 5

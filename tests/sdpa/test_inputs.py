@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from sdpa import LAWS
-from sdpa.initialisation import SCHEMES, Scheme
+from sdpa.initialisation import SCHEMES
 from sdpa.pairs import PairLaw
 from tests.numerics import is_mean
 
@@ -81,12 +81,9 @@ def test_weights_follow_their_law(name):
     """Mean and variance within 5 standard errors, for an alarm of 2e-6 under another seed; a
     uniform law is bounded.
     """
-    scheme = Scheme.parse(name)
-    is_uniform = scheme.law == "uniform"
-    drawn = scheme.weights(np.random.default_rng(4), 7, 300, 50)
-    for weights, variance in zip(drawn, scheme.variances(300, 50), strict=True):
-        assert weights.shape == (7, 300, 50)
-        standard = weights / math.sqrt(variance)
-        assert is_mean(standard, 0)
-        assert is_mean(standard**2, 1)
-        assert (np.abs(standard).max() <= math.sqrt(3)) == is_uniform
+    scheme = SCHEMES[name]
+    standard = scheme.matrix(np.random.default_rng(4), 9, (7, 300, 50)) / 3
+    assert standard.shape == (7, 300, 50)
+    assert is_mean(standard, 0)
+    assert is_mean(standard**2, 1)
+    assert (np.abs(standard).max() <= math.sqrt(3)) == (scheme.law == "uniform")

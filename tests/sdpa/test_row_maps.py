@@ -9,31 +9,11 @@ from numpy.testing import assert_allclose
 from sdpa import attention_weights, row_diagnostics, scaled_dot_product_attention
 from sdpa.positions import alibi_bias
 from sdpa.row_maps import NORMALIZERS, RowMap
-from tests.numerics import derivative, normals
+from tests.numerics import normals
+from tests.plain_maps import plain_weights
 
 D_K, N_KEYS, N_QUERIES = 4, 7, 3
 MAPS = [RowMap(0.0, 2.5), *(RowMap(1.5, None, name) for name in NORMALIZERS)]
-
-
-def plain_weights(scores, row_map, bias=0.0):
-    """The weights of one row of scaled scores, by the definitions."""
-    cap = row_map.softcap
-    z = (cap * np.tanh(scores / cap) if cap else scores) + bias
-    if row_map.normalizer == "sigmoid":
-        return 1 / (1 + len(z) * np.exp(-z))
-    total = np.exp(z).sum()
-    if row_map.sink is not None:
-        total += math.exp(row_map.sink)
-    return np.exp(z) / total
-
-
-def plain_jacobian(scores, row_map, bias=0.0):
-    """dw_i / ds_j by differences of the definitions."""
-
-    def weights(scores):
-        return plain_weights(scores, row_map, bias)
-
-    return np.transpose([derivative(weights, scores, axis) for axis in np.eye(len(scores))])
 
 
 @pytest.mark.parametrize("row_map", [RowMap(), RowMap(sink=-1e4)])

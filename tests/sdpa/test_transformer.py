@@ -8,11 +8,10 @@ from sdpa import network
 from sdpa.network import Block, Design, next_token_gradients, next_token_losses
 from sdpa.row_maps import RowMap
 from tests.numerics import derivative
+from tests.random_blocks import HIDDEN, TOKENS, WIDTH, random_arrays
 
-WIDTH, TOKENS, D_K, D_V, HIDDEN = 5, 7, 2, 3, 11
 EACH_ROW = np.linspace(0.6, 2.1, TOKENS)[:, None]
 CAPPED = RowMap(softcap=1.7, sink=0.4)
-MLPS = {"none": (), "relu": ("up", "down"), "gated": ("gate", "up", "down")}
 CASES = [
     (Design(1, 1, divisor=1.0, mask="none", norm="none"), "relu"),
     (Design(1, 1, divisor=1.3, norm="pre"), "none"),
@@ -23,24 +22,6 @@ CASES = [
     (Design(2, 1, divisor=0.6, row_map=RowMap(1.7, normalizer="sigmoid")), "none"),
     (Design(6, 2, divisor=0.6, rope_base=50.0, epsilon=0.2, qk_norm=True), "none"),
 ]
-
-
-def random_arrays(design, mlp, rng):
-    """The arrays of a block, by name."""
-    shapes = {
-        "query": (WIDTH, design.n_heads * D_K),
-        "key": (WIDTH, design.n_key_heads * D_K),
-        "value": (WIDTH, design.n_key_heads * D_V),
-        "output": (design.n_heads * D_V, WIDTH),
-        "query_gain": (design.n_heads, 1, 1),
-    }
-    mlp_shapes = {"gate": (WIDTH, HIDDEN), "up": (WIDTH, HIDDEN), "down": (HIDDEN, WIDTH)}
-    shapes |= {name: mlp_shapes[name] for name in MLPS[mlp]}
-    if design.norm != "none":
-        shapes["attention_gain"] = (WIDTH,)
-        if MLPS[mlp]:
-            shapes["mlp_gain"] = (WIDTH,)
-    return {name: 0.5 * rng.standard_normal(shape) for name, shape in shapes.items()}
 
 
 @pytest.mark.parametrize(("design", "mlp"), CASES)

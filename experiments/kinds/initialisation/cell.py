@@ -18,7 +18,7 @@ from experiments.measuring.kernel import Kernel
 from experiments.measuring.metric import Exact
 from experiments.measuring.row_metrics import METRICS, PerRow, RowMetric
 from experiments.measuring.sampling import AttentionCell
-from sdpa.initialisation import Scheme, layer_normed_tokens
+from sdpa.initialisation import Scheme
 from sdpa.scaling import Scaling
 
 _Size = Annotated[int, Ge(1), Le(2**20)]
@@ -72,8 +72,10 @@ class Cell(AttentionCell):
         """As `AttentionCell.draw`: tokens, W_Q and W_K in this order, then keys and queries without
         further draws.
         """
-        tokens = layer_normed_tokens(rng, (trials, self.n_keys, self.d_model))
-        to_queries, to_keys = self.scheme.weights(rng, trials, self.d_model, self.d_k)
+        tokens = _layer_normed_tokens(rng, (trials, self.n_keys, self.d_model))
+        shape = trials, self.d_model, self.d_k
+        variances = self.scheme.variances(self.d_model, self.d_k)
+        to_queries, to_keys = (self.scheme.matrix(rng, value, shape) for value in variances)
         last = tokens[:, self.n_keys - self.n_queries :]
         return tokens @ to_keys, lambda query_slice: last[:, query_slice] @ to_queries
 
@@ -86,6 +88,14 @@ class Cell(AttentionCell):
     def entries(self) -> int:
         """As `AttentionCell.entries`: tokens, weights, queries and keys."""
         return self.numbers + (self.n_queries + self.n_keys) * self.d_k
+
+
+def _layer_normed_tokens(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    """Tokens (..., d_model): standard normal entries, shifted and scaled to mean 0 and variance 1."""
+    tokens = rng.standard_normal(shape)
+    tokens -= tokens.mean(axis=-1, keepdims=True)
+    tokens /= np.sqrt(np.vecdot(tokens, tokens) / shape[-1])[..., None]
+    return tokens
 
 
 @for_cells(Cell)

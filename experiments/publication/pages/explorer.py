@@ -113,7 +113,7 @@ def _medians(
     usual = [_rows_of_law(each, MEASURED) for each in sweeps if needs <= {*each.measured}]
     if not usual:
         return []
-    rows = pd.concat(usual)
+    rows = pd.concat(usual).copy()  # columns beside each other, whatever the first table is
     for name in _MEDIANS:
         rows[name] = exact_or_measured(rows, name)
     rows = rows[rows["d_k"].isin(widths) & rows["n_keys"].isin(lengths)]

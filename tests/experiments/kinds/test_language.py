@@ -1,15 +1,20 @@
 """Training of a decoder: symmetry, records, clipping and the end of a run."""
 
+import math
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from experiments.kinds.language import cell as language
 from experiments.kinds.language import corpus
 from experiments.kinds.language.cell import Cell, run
+from experiments.kinds.language.tables import bands
 from experiments.measuring.chunk import Chunk
+from experiments.tables.results import SweepAxes
 from sdpa import Scaling, diagnose_scores
 from sdpa.row_maps import PLAIN as PLAIN_ROWS
 from tests.prose import agrees, numbers
@@ -146,3 +151,40 @@ def test_a_learned_gain_moves_towards_the_divisor():
     gains = [block.query_gain.item() for block in decoder.blocks]
     (printed,) = numbers("the gains of the four layers end at #, #, # and #")
     assert [*map(agrees, printed, gains)] == [True] * 4
+
+
+def rates_table(losses):
+    """A main table of one rule: the losses by rate."""
+    places = np.arange(len(losses))
+    rows = pd.DataFrame({"learning_rate": 0.01 * 2.0**places})
+    return rows.assign(
+        final_loss=losses,
+        final_loss_low=1.5,
+        final_loss_high=9.5,
+        diverged=places / 9,
+        trials=9,
+        d_k=7,
+        scaling="d_k^1/2",
+        exponent=0.5,
+        divisor=math.sqrt(7),
+    )
+
+
+@pytest.mark.parametrize(
+    ("losses", "best", "band", "octaves"),
+    [
+        ((2.0, 1.5, 1.5149, 1.6), 1, (1, 2), 1),
+        ((2.0, 1.5, 1.5151, 1.5), 1, (1, 1), 0),  # a gap ends the band; of equals, the first
+        ((1.3, 1.2, 1.1), 2, (2, 2), 0),
+        ((1.0, 1.01, 1.0), 0, (0, 2), 2),
+    ],
+)
+def test_the_best_rate_has_the_least_loss_and_the_band_lies_around_it(losses, best, band, octaves):
+    table = rates_table(losses)
+    rates = table["learning_rate"]
+    in_reverse = table.iloc[::-1]
+    results = SimpleNamespace(measured=in_reverse, axes=SweepAxes.of_cell(Cell))
+    (found,) = bands(results).to_dict("records")
+    assert (found["best_rate"], found["final_loss"]) == (rates[best], losses[best])
+    assert (found["band_from"], found["band_to"]) == tuple(rates[list(band)])
+    assert (found["octaves"], found["diverged_least"]) == (octaves, 0)

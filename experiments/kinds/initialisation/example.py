@@ -1,0 +1,35 @@
+"""Examples of `initialisation` for tests; `tests/examples.py` says what the keys mean."""
+
+EXAMPLE = """
+sweeps:
+  initialisation:
+    d_model: [16, 64]
+    n_heads: 4
+    n_keys: 8
+    n_queries: 5
+    scheme: [gpt2, xavier]
+    scaling: [unscaled, d_k^1/2]
+    trials: 60
+other: {d_model: 24, n_heads: 2, scheme: kaiming}
+large: {d_model: 64, n_heads: 16, n_keys: 4096, scheme: t5, scaling: [unscaled, d_k^1/2]}
+edits:
+  d_model: [16, [8, 16], [8, 16, 32], [2, 4, 8, 16, 32]]
+  n_heads: [2]
+  scheme: [gpt2]
+  further: [{}, {scheme: [gpt2, xavier, mup], n_heads: [1, 2]}]
+figures:
+  initialisation:
+    sweep:
+      d_model: [16, 64]
+      n_heads: 4
+      n_keys: 8
+      n_queries: 4
+      scheme: [gpt2, xavier, t5]
+      scaling: [unscaled, d_k^1/4, d_k^1/3, d_k^1/2, d_k^2/3]
+    rows: 24
+    left_out: d_k^2/3
+claims:
+  initialisation/initialisation:
+  - [rises, score_variance, d_model, scaling == 'd_k^1/2' and scheme == 'gpt2']
+  - [level, score_variance, d_model, scaling == 'd_k^1/2' and scheme == 'xavier']
+"""
