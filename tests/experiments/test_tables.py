@@ -27,6 +27,7 @@ from experiments.kinds.saturation import cell
 from experiments.kinds.saturation.cell import EXPERIMENT
 from experiments.measuring.columns import Meaning
 from experiments.measuring.kernel import Kernel
+from experiments.measuring.metric import Exact
 from experiments.measuring.row_metrics import METRICS, RowMetric
 from experiments.measuring.sampling import AttentionCell
 from experiments.publication.pages.index import make_page
@@ -277,7 +278,8 @@ def test_a_metric_declared_later_is_left_out_by_name(tiny, tmp_path, monkeypatch
     """Its tables are read, drawn, checked, described and shown; what needs it says so."""
     config, source = tiny
     shutil.copytree(source, tmp_path, dirs_exist_ok=True)
-    later = RowMetric("later", "a further metric", "", "later", compute="entropy")
+    exact = Exact("1", lambda _: 1.0)
+    later = RowMetric("later", "a further metric", "", "later", exact=exact, compute="entropy")
     experiment = dataclasses.replace(
         EXPERIMENT,
         metrics=(*EXPERIMENT.metrics, later),
