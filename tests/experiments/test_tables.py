@@ -289,9 +289,9 @@ def test_a_metric_declared_later_is_left_out_by_name(tiny, tmp_path, monkeypatch
         lines = Lines("d_k", tuple(map(Panel, metrics)), (5, 3))
         figure = Figure(name=name, shows="Some", lines=lines, of="saturation")
         monkeypatch.setitem(figures.FIGURES, name, figure)
-    sweep = dataclasses.replace(
-        config.sweeps[0], experiment=experiment, figures=("both", "late", "phase")
-    )
+    scaling = next(sweep for sweep in config.sweeps if sweep.name == "scaling")
+    figures_of_it = "both", "late", "phase"
+    sweep = dataclasses.replace(scaling, experiment=experiment, figures=figures_of_it)
     study = Study(dataclasses.replace(config, sweeps=(sweep,)), tmp_path)
     told = drawn_and_checked(study)
     assert "scaling: its table lacks later, which is not tested; run measures it" in told
