@@ -63,7 +63,10 @@ def covering(choices: dict[str, list], fifth: tuple[int, ...]) -> list[dict[str,
 def grids(name: str) -> list[dict[str, object]]:
     """The sweeps of an experiment."""
     points = covering(with_common(name, "edits", EDITS), FIFTH.get(name, (2, 3)))
-    return [{"experiment": name} | point | point.pop(FURTHER, {}) for point in points]
+    further = [point.pop(FURTHER, {}) for point in points]
+    return [
+        {"experiment": name} | point | others for point, others in zip(points, further, strict=True)
+    ]
 
 
 # The layout of a formula, once for all texts with it.
