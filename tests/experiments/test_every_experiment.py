@@ -81,7 +81,8 @@ def test_rows_of_a_draw_count_as_independent_only_if_the_cell_says_so():
 @pytest.mark.slow
 @BY_NAME
 def test_memory_stays_under_what_the_plan_says(experiment, tmp_path):
-    large = {"experiment": experiment.name, "trials": 2} | EXAMPLES[experiment.name]["large"]
+    few = {"experiment": experiment.name, "trials": max(2, experiment.min_trials)}
+    large = few | EXAMPLES[experiment.name]["large"]
     (cell,) = load_sweeps(tmp_path, {"large": large}).sweeps[0].cells
     trials = min(cell.chunk_trials, 10**6)
     tracemalloc.start()
