@@ -20,7 +20,7 @@ _TITLES = {
     "deviation": "standard deviation of the scores",
     "largest": "largest weight",
 }
-_MAPS = "Maps: queries in rows, keys in columns. White is 0."
+_MAPS = "Maps: a number in each cell; white is 0."
 _LINES = "Points: drawn. Lines: exact."
 
 
