@@ -15,9 +15,8 @@ from experiments.measuring.experiment import MEASURED
 # for any.
 Needs: TypeAlias = Mapping[str, object]
 
-READING = "bars: 95% intervals"
+READING = "95% intervals: bars, or smaller than the points"
 HOLLOW = "hollow: few draws"
-GRADIENT = "gradients at the weights: standard normal"
 # Clauses on how to read a picture, each with the condition that it has what the clause speaks of.
 When: TypeAlias = Mapping[str, Callable[[Tables], bool]]
 # The metrics of the question, which SWEEP.csv has of experiments that measure rows of attention.

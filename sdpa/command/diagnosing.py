@@ -71,8 +71,8 @@ _ADVICE = {
         "of the documents, or a mask of blocks; the numbers above are those within documents."
     ),
     "sink": (
-        "the top key gets most of the weight. Keep it in every cache and window: without it, other "
-        "keys get this weight."
+        "the top key gets most of the weight. Where old keys are dropped, keep this one: without it, "
+        "other keys get its weight."
     ),
 }
 

@@ -1,7 +1,6 @@
 """Figure of what models do to scores, and its finding."""
 
 from experiments.kinds.declarations import (
-    GRADIENT,
     METRICS_OF_ROWS,
     READING,
     Figure,
@@ -54,7 +53,7 @@ FIGURES = (
             (5.0, 3.1),
             facet_by="scaling",
         ),
-        note=f"{READING}; {GRADIENT}",
+        note=READING,
         finding=Finding(
             sweep="mechanisms",
             title="Before training, none of these mechanisms replaces the division",

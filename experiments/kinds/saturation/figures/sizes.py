@@ -5,7 +5,6 @@ from collections.abc import Callable
 import numpy as np
 
 from experiments.kinds.declarations import (
-    GRADIENT,
     READING,
     Figure,
     Finding,
@@ -176,7 +175,7 @@ FIGURES = (
             columns=2,
             shares=True,
         ),
-        note=f"{READING}; {GRADIENT}",
+        note=READING,
         finding=Finding(
             sweep="dimension",
             title="Without division, typical gradients first rise with width, then fall",
@@ -193,7 +192,6 @@ FIGURES = (
         metrics=("jacobian_norm_median", MEDIAN_GRADIENT, "jacobian_norm", "query_gradient_norm"),
         rules=BOTH,
         along=("d_k", "n_keys"),
-        note=GRADIENT,
         when={
             "points: ratio 1, with 95% intervals": _falls("crossing"),
             "strokes: exact": _falls("crossing_exact"),

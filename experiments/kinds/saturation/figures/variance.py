@@ -1,7 +1,6 @@
 """Figures of the variance of scores, and of what changes it."""
 
 from experiments.kinds.declarations import (
-    GRADIENT,
     HOLLOW,
     READING,
     Figure,
@@ -94,7 +93,7 @@ FIGURES = (
             (7.5, 4.1),
             columns=2,
         ),
-        note=f"{READING}; {GRADIENT}",
+        note=READING,
         finding=Finding(
             sweep="dimension",
             title="Only d_k^1/2 removes the effect of width",
@@ -132,7 +131,7 @@ FIGURES = (
         name="assumptions",
         shows="Metrics under changed assumptions, over their value in the first row",
         metrics=_CHANGED,
-        note=f"{READING}; arrow: a smaller ratio; {GRADIENT}",
+        note=f"{READING}; arrow: a smaller ratio",
         when={
             "strokes: exact": knows(MEASURED, "max_weight_exact"),
             HOLLOW: lambda tables: any(has_few(metric)(tables) for metric in _CHANGED),

@@ -3,7 +3,6 @@
 import operator
 
 from experiments.kinds.declarations import (
-    GRADIENT,
     READING,
     Figure,
     Finding,
@@ -98,7 +97,7 @@ FIGURES = (
             (Panel("max_weight"), Panel("entropy"), Panel(MEDIAN_GRADIENT)),
             (10, 3.7),
         ),
-        note=f"{READING}; {GRADIENT}",
+        note=READING,
         finding=Finding(
             sweep="causal",
             title="A causal mask sharpens attention, less so in longer rows",
@@ -140,7 +139,7 @@ FIGURES = (
             by="d_k",
             columns=3,
         ),
-        note=f"{READING}; {GRADIENT}",
+        note=READING,
         finding=Finding(
             sweep="powers",
             title="Only the power 1/2 makes narrow and wide heads alike",
