@@ -71,7 +71,7 @@ _ADVICE = {
         "of the documents, or a mask of blocks; the numbers above are those within documents."
     ),
     "sink": (
-        "the top key gets most of the weight. Where old keys are dropped, keep this one: without it, "
+        "the top key gets most of the weight. If a cache drops old keys, keep this one: without it, "
         "other keys get its weight."
     ),
 }
