@@ -158,7 +158,8 @@ def _readings(what: Shown) -> Iterator[str]:
     are_joined = any(map(is_joined, lines))
     if exact.notna().any():
         drawn = "lines" if are_joined else "strokes"
-        yield f"{drawn}: exact{' where known' * bool(exact.isna().any())}"
+        missing = ", where theory has them" if exact.isna().any() else ""
+        yield f"{drawn}: exact values{missing}"
     if any(panel.declared.equal for panel in what.panels):
         yield "dotted: equal weights"
     if any(is_few(panel.rows[FEW_DRAWS], metric).any() for metric, panel in metrics):

@@ -15,7 +15,7 @@ from experiments.measuring.experiment import MEASURED
 # for any.
 Needs: TypeAlias = Mapping[str, object]
 
-READING = "95% intervals: bars, or smaller than the points"
+READING = "bars: 95% intervals, where larger than the points"
 HOLLOW = "hollow: few draws"
 # Clauses on how to read a picture, each with the condition that it has what the clause speaks of.
 When: TypeAlias = Mapping[str, Callable[[Tables], bool]]

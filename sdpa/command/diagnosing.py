@@ -71,8 +71,8 @@ _ADVICE = {
         "of the documents, or a mask of blocks; the numbers above are those within documents."
     ),
     "sink": (
-        "the top key gets most of the weight. If a cache drops old keys, keep this one: without it, "
-        "other keys get its weight."
+        "the top key gets most of the weight. A key-value cache must not drop it: without it, other "
+        "keys get its weight."
     ),
 }
 
