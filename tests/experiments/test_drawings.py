@@ -375,7 +375,7 @@ def test_without_exact_values_there_is_no_stroke(made):
         strokes = [bool(others_of(ax)["exact"]) for ax in draw(single).axes]
         assert strokes == [exact == 2, True]
         assert "strokes: exact" in plain_caption(figure, single)
-        assert ("where known" in plain_caption(figure, whole)) == (exact != 2)
+        assert ("where theory has" in plain_caption(figure, whole)) == (exact != 2)
 
 
 @pytest.mark.parametrize(
