@@ -25,7 +25,10 @@ from sdpa import PairLaw
 from sdpa.theory import GaussianRow, limits
 
 # The law of every number.
-LAW = "independent standard normal q, k and gradients at the weights, without a mask"
+LAW = (
+    "q, k and the gradient of the loss at each weight are independent standard normal numbers, and no "
+    "key is masked"
+)
 POSITIONS = 120  # steps of the slider, including thirds, halves and quarters of the way
 CURVES = ("max_weight", "entropy", "jacobian_square", "score_gradient_square")
 # of the interpolated expectations up to 65,536 keys; tested against `attention_expectations`
