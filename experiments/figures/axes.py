@@ -17,9 +17,10 @@ from matplotlib.ticker import (
     StrMethodFormatter,
 )
 
+from experiments.figures.formulas import latex
 from experiments.figures.panels import spans_widely
 from experiments.figures.style import INK
-from experiments.figures.words import LETTERS_PER_INCH, divided, is_number, latex, spoken
+from experiments.figures.words import LETTERS_PER_INCH, divided, is_number, spoken
 from experiments.measuring.cells import Floats
 
 _EXPONENTS = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}

@@ -17,10 +17,10 @@ from PIL.PngImagePlugin import PngInfo
 
 from experiments.config.paths import DRAWN_ROWS
 from experiments.figures import curves, maps
+from experiments.figures.formulas import latex
 from experiments.figures.lines import draw_lines
 from experiments.figures.shown import Shown
 from experiments.figures.style import DPI, GREY, INK, STYLE, Drawing
-from experiments.figures.words import latex
 
 _TITLE_POINTS = 13
 _CAPTION_POINTS = 9.5

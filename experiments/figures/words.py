@@ -1,12 +1,9 @@
-"""Words of figures: the axes of a table by name, and formulas as Matplotlib's mathtext.
-
-Axes are the fields of a cell, such as d_k, n_keys and inputs. Captions, labels and names of rules
-are plain text, such as `variance of a score, divided by d_k^1/2`, because files and the terminal show them too; `latex`
-typesets them for a drawing.
+"""Words of figures: the axes of a table by name. These are the fields of a cell, such as d_k, n_keys
+and inputs.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -40,26 +37,6 @@ _PHRASES = (
     ("initial = small", "W_Q, W_K from N(0, 0.02²)"),
 )
 _FEW = 2  # axes that labels always name
-_POWER = r"\([^()]+\)|[-−]?\d+(?:\.\d+)?(?:/\d+(?!\d|\.\d))?|[a-z]\b"
-_ATOM = rf"""(?:
-    sqrt\([^()]+\)
-    | (?:ln\(n_keys\)|(?<![\w.])[A-Za-z](?:_[a-z]+)?)\^(?:{_POWER})
-    | \|J\|_F
-    | \|?dL/d[a-z]\b\|?
-    | ln(?:[ ]n_keys|\(n_keys\))
-    | (?<![\w.])[A-Za-zβσ]_(?:[A-Za-z]+|\d)\b
-)"""
-_FORMULA = re.compile(rf"(?:\b1/)?{_ATOM}(?:(?:/[\d.]+)?/{_ATOM})*", re.VERBOSE)
-_GRADIENT = r"\bdL/d([a-z])\b", r"\\partial L/\\partial \1"
-# In order: later ones see the results of earlier ones.
-_TYPESET: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
-    (r"ln(?: n_keys|\(n_keys\))", r"\\ln n_keys"),
-    (r"sqrt\(([^()]+)\)", r"\\sqrt{\1}"),
-    (rf"(\\ln n_keys|[A-Za-z](?:_[a-z]+)?)\^({_POWER})", lambda found: _power(*found.groups())),
-    _GRADIENT,
-    (r"/([\d.]+)/(.+)", r"/(\1\\thinspace \2)"),
-    (r"([A-Za-zβσ])_([A-Za-z]{2,})", r"\1_\\mathrm{\2}"),
-)
 
 
 def values_of(row: pd.Series, names: Sequence[str]) -> str:
@@ -139,34 +116,3 @@ def listed(values: Sequence[float] | Sequence[str]) -> str:
     if are_numbers and len(others) >= _FEW_VALUES:
         return f"{others[0]} to {last}"
     return " and ".join(filter(None, [", ".join(others), last]))
-
-
-def latex(text: str) -> str:
-    r"""A text with its formulas between dollar signs; those that have them already get partial signs
-    only.
-
-    >>> latex("|J|_F divided by d_k^1/2 with n_keys = 64, or d_k^-0.3338")
-    '$|J|_F$ divided by $\\sqrt{d_k}$ with $n_\\mathrm{keys}$ = 64, or $d_k^{-0.3338}$'
-    >>> latex("by d_k^1/2."), latex("d_k^1/0.43"), latex("(over ln n_keys)"), latex("ln(n_keys)^1/2")
-    ('by $\\sqrt{d_k}$.', '$d_k$/0.43', '(over $\\ln n_\\mathrm{keys}$)', '$\\sqrt{\\ln n_\\mathrm{keys}}$')
-    >>> latex("d_k^1/2/0.43/ln(n_keys)^2"), latex("$|dL/dq|$ by d_k^1/2")
-    ('$\\sqrt{d_k}/(0.43\\thinspace (\\ln n_\\mathrm{keys})^{2})$', '$|\\partial L/\\partial q|$ by $\\sqrt{d_k}$')
-    """
-    parts = re.split(r"(\$[^$]*\$)", text)
-    parts[::2] = [_FORMULA.sub(_typeset, plain) for plain in parts[::2]]
-    parts[1::2] = [re.sub(*_GRADIENT, formula) for formula in parts[1::2]]
-    return "".join(parts)
-
-
-def _typeset(formula: re.Match[str]) -> str:
-    found = formula.group()
-    for pattern, typeset in _TYPESET:
-        found = re.sub(pattern, typeset, found)
-    return f"${found}$"
-
-
-def _power(base: str, power: str) -> str:
-    """The LaTeX of a power: a root for the power 1/2, and the base alone for the power 1."""
-    power = power.strip("()").replace("−", "-")
-    in_brackets = f"({base})" if " " in base else base  # ln n_keys
-    return {"1/2": rf"\sqrt{{{base}}}", "1": base}.get(power, f"{in_brackets}^{{{power}}}")

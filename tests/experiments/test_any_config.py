@@ -16,10 +16,11 @@ from matplotlib.text import Text
 from experiments.commands.check import check
 from experiments.commands.measure import measure
 from experiments.figures.captions import plain_caption
+from experiments.figures.formulas import latex
 from experiments.figures.rendering import draw
 from experiments.figures.shown import Shown, shown
 from experiments.figures.style import Drawing
-from experiments.figures.words import latex, short, values_of
+from experiments.figures.words import short, values_of
 from experiments.kinds import experiment_names
 from experiments.kinds.figures import FIGURES, default_figures
 from experiments.kinds.language import cell as language

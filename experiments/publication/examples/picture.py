@@ -6,10 +6,10 @@ import seaborn as sns
 from matplotlib.axes import Axes
 
 from experiments.figures.axes import plain_numbers
+from experiments.figures.formulas import latex
 from experiments.figures.panels import spans_widely
 from experiments.figures.rendering import render
 from experiments.figures.style import DIVERGING, RULE_COLOURS, SEQUENTIAL, Drawing, panels
-from experiments.figures.words import latex
 from experiments.publication.examples.steps import Example, Step
 
 _MAX_LETTERS = 32  # of names side by side

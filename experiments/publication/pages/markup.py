@@ -1,9 +1,4 @@
-"""Numbers, and formulas of plain text, as HTML and Markdown.
-
-Captions, notes and names of scalings are plain text, such as `|J|_F under d_k^1/2`, because files
-and the terminal show them too. A name of several letters, such as `score_mean`, is a column and
-keeps its underscore.
-"""
+"""Numbers, and formulas of plain text, as HTML and Markdown."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -11,23 +6,12 @@ from numbers import Integral
 
 from markupsafe import Markup
 
-# In order: later ones see the results of earlier ones.
-_TYPESET = (
+from experiments.figures.formulas import html
+
+_NUMBERS = (
     (r"(?<![\w.)])-(?=\d)|(?<=\de)-(?=\d)", "−"),
     # A number begins a word; the digits of a commit, such as 55cfb400e508, do not.
     (r"(?<![\w.])([\d.]*\d)e(−?)\+?0*(\d{1,3})\b", "\\1\u00a0×\u00a010^\\2\\3"),
-    (r"\bdL/d(?=[a-z]\b)", "∂L/∂"),
-    # No symbol: a name of several words, such as a_few or d_k_of_two.
-    (r"(?<![\w.])([A-Zb-z]|\|J\|)_([A-Za-z]+|\d)(?!\w)", r"\1<sub>\2</sub>"),
-    (
-        r"\bsqrt\(([^()]+)\)|((?<![\w.>])[A-Za-z]<sub>[a-z]+</sub>)\^1/2(?!\d)",
-        r'√<span class="root">\1\2</span>',
-    ),
-    (r"\|∂L/∂[a-z]\|", r'<span class="nowrap">\g<0></span>'),
-    (
-        r"(?<=[\w>)])\^(?:\(([^()]+)\)|(−?\d+(?:\.\d+)?(?:/\d+)?|[A-Za-z]\b))",
-        r"<sup>\1\2</sup>",
-    ),
 )
 
 
@@ -56,10 +40,10 @@ def typeset(text: str) -> Markup:
     >>> str(typeset("score_mean at n_keys = 4 grows as d_k^(-1/3), |dL/dq|"))
     'score_mean at n<sub>keys</sub> = 4 grows as d<sub>k</sub><sup>−1/3</sup>, <span class="nowrap">|∂L/∂q|</span>'
     """
-    html = str(Markup.escape(text))
-    for pattern, replacement in _TYPESET:
-        html = re.sub(pattern, replacement, html)
-    return Markup(html)
+    text = str(Markup.escape(text))
+    for pattern, typographic in _NUMBERS:
+        text = re.sub(pattern, typographic, text)
+    return Markup(html(text))
 
 
 def markdown(head: Sequence[str], rows: Iterable[Iterable[object]], right: str = "") -> str:
@@ -87,8 +71,8 @@ def formulas(text: str) -> str:
     >>> formulas("d_k^1/2 'here'")
     "√d<sub>k</sub> 'here'"
     """
-    html = re.sub("</?span[^>]*>", "", str(typeset(text)))
-    return html.replace("&#39;", "'").replace("&#34;", '"')
+    marked = re.sub("</?span[^>]*>", "", str(typeset(text)))
+    return marked.replace("&#39;", "'").replace("&#34;", '"')
 
 
 def code(text: str) -> str:
