@@ -1,6 +1,6 @@
 "use strict";
 
-/* Numbers and formulas as text. */
+/* Numbers as text. */
 const words = (() => {
   const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
@@ -28,13 +28,7 @@ const words = (() => {
     return positions === common ? String(position / positions) : `${position / common}/${positions / common}`;
   }
 
-  /* Put a text into an element, with d_k and |J|_F as letters with an index, √d_k as a root and d_k^(1/3) as a power. */
-  function typeset(element, text) {
-    const whole = text.replace(/\(?\|∂L\/∂q\|\)?/g, '<span class="nowrap">$&</span>').replace(/√(d_k)/g, '√<span class="root">$1</span>');
-    element.innerHTML = whole.replace(/(d|\|J\|)_([kF])/g, "$1<sub>$2</sub>").replace(/\^\(?([−\d./]+)\)?/g, "<sup>$1</sup>");
-  }
-
-  return Object.freeze({ digits, plain, keys, fraction, typeset });
+  return Object.freeze({ digits, plain, keys, fraction });
 })();
 
 /* The map of (d_k, n_keys): where the medians of unscaled and scaled gradients are equal, and the reader's point. */
@@ -155,30 +149,33 @@ const map = (() => {
     return { scores, rules };
   }
 
-  const ruleName = (p) => (p === 1 / 2 ? "√d_k" : `d_k^${words.fraction(p, positions)}`);
+  /* Formulas as HTML. */
+  const { width, scaled, jacobian } = data.formulas;
+  const power = (base, p) => data.formulas.power.replace("BASE", base).replace("P", p);
+  const ruleName = (p) => (p === 1 / 2 ? scaled : power(width, words.fraction(p, positions)));
 
   function showControls() {
     slider.value = Math.round(state.p * positions);
     for (const name of ["d_k", "n_keys"]) document.querySelector(`input[name=${name}][value="${state[name]}"]`).checked = true;
     const p = words.fraction(state.p, positions);
-    const divided = state.p === 0 ? "not divided" : `divided by ${state.d_k}^(${p}) = ${words.plain(state.d_k ** state.p)}`;
-    slider.setAttribute("aria-valuetext", `p = ${p}, ${divided}`);
-    words.typeset($("divisor"), slider.getAttribute("aria-valuetext"));
+    const text = (divisor) => `p = ${p}, ${state.p === 0 ? "not divided" : `divided by ${divisor} = ${words.plain(state.d_k ** state.p)}`}`;
+    slider.setAttribute("aria-valuetext", text(`${state.d_k}^(${p})`));
+    $("divisor").innerHTML = text(power(state.d_k, p));
   }
 
   function showAnswer([before, after]) {
     const divided = `divided by ${ruleName(state.p)} = ${words.plain(after.divisor)}`;
-    words.typeset($("answer"),
-      `At d_k = ${state.d_k} with ${words.keys(state.n_keys)} keys, the largest weight averages <strong class="plain">${words.digits(before.expected.max_weight)}</strong> without the division and <strong class="scaled">${words.digits(after.expected.max_weight)}</strong> ${divided}.`);
-    if ($("sizes")) words.typeset($("sizes"), sizes(state.n_keys));
-    words.typeset($("rule"), `Divided by ${ruleName(state.p)}`);
+    $("answer").innerHTML =
+      `At ${width} = ${state.d_k} with ${words.keys(state.n_keys)} keys, the largest weight averages <strong class="plain">${words.digits(before.expected.max_weight)}</strong> without the division and <strong class="scaled">${words.digits(after.expected.max_weight)}</strong> ${divided}.`;
+    if ($("sizes")) $("sizes").innerHTML = sizes(state.n_keys);
+    $("rule").innerHTML = `Divided by ${ruleName(state.p)}`;
   }
 
   /* The d_k up to which typical gradients are larger without √d_k, where it is known. */
   function sizes(n_keys) {
-    const places = [["query_gradient", "the median gradient at a query is larger without the division"], ["jacobian", "that of the softmax alone (|J|_F)"]];
+    const places = [["query_gradient", "the median gradient at a query is larger without the division"], ["jacobian", `that of the softmax alone (${jacobian})`]];
     const known = places.map(([norm, place]) => [map.crossing(data.crossings[norm], n_keys), place]).filter(([d_k]) => d_k);
-    const upTo = known.map(([d_k, place]) => `${place} up to d_k ≈ ${words.plain(Number(d_k.toPrecision(2)))}`).join(", and ");
+    const upTo = known.map(([d_k, place]) => `${place} up to ${width} ≈ ${words.plain(Number(d_k.toPrecision(2)))}`).join(", and ");
     return known.length ? `In rows of ${words.keys(n_keys)} keys, ${upTo}.` :
       `These sweeps do not tell where gradients are larger without the division in rows of ${words.keys(n_keys)} keys.`;
   }
@@ -222,11 +219,11 @@ const map = (() => {
   function showNeeded() {
     const { divisor, range } = attention.divisorFor(data.rows, $("target").value, Number($("wanted").value), state.d_k, state.n_keys);
     needed = divisor && state.d_k > 1 ? Math.log(divisor) / Math.log(state.d_k) : NaN;
-    const power = Number.isNaN(needed) ? "" : ` = d_k^${needed.toFixed(3).replace("-", "−")}`;
+    const asPower = Number.isNaN(needed) ? "" : ` = ${power(width, needed.toFixed(3).replace("-", "−"))}`;
     $("use").disabled = !(needed >= 0 && needed <= 1);
-    words.typeset($("needed"), divisor ?
-      `${words.digits(divisor)}${power}, or ${words.digits(divisor / Math.sqrt(state.d_k))} · √d_k${$("use").disabled ? " (not on the slider)" : ""}` :
-      `none; choose more than ${words.digits(range[0])} and less than ${words.digits(range[1])}`);
+    $("needed").innerHTML = divisor ?
+      `${words.digits(divisor)}${asPower}, or ${words.digits(divisor / Math.sqrt(state.d_k))} · ${scaled}${$("use").disabled ? " (not on the slider)" : ""}` :
+      `none; choose more than ${words.digits(range[0])} and less than ${words.digits(range[1])}`;
     $("needed").dataset.divisor = divisor ?? "";
   }
 

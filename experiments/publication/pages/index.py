@@ -25,6 +25,7 @@ from experiments.tables.products import MADE_WITH, IncompleteError, Product, bui
 from experiments.tables.reporter import Reporter
 from experiments.tables.stored import Stored
 from experiments.tables.study import Study
+from sdpa.scaling import SCALED
 
 
 def write_page(
@@ -91,6 +92,7 @@ def make_page(study: Study, config_path: Path, first: Collection[str] = ()) -> b
         law=explorer.LAW,
         positions=explorer.POSITIONS,
         relative_error=explorer.RELATIVE_ERROR,
+        scaled=SCALED,
         everything=sections,
         first=first,
         full=drawn[LONGER],
