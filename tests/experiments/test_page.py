@@ -3,6 +3,7 @@ time.
 """
 
 import html
+import json
 import math
 import re
 from dataclasses import replace
@@ -14,13 +15,15 @@ import pandas as pd
 import pytest
 from scipy.interpolate import BarycentricInterpolator
 
+from experiments.commands.entry import run
 from experiments.config.paths import drawn_texts, figure_path
-from experiments.publication.pages import explorer
+from experiments.publication.pages import explorer, index
 from experiments.publication.pages.explorer import RELATIVE_ERROR, row_means
 from experiments.publication.pages.index import make_page
 from experiments.tables import verdicts
 from experiments.tables.stored import Stored
 from experiments.tables.study import Study
+from sdpa.scaling import FUNCTIONS
 from sdpa.theory import GaussianRow
 from tests.page_text import as_shown, assert_whole, words
 
@@ -144,3 +147,28 @@ def test_embedded_curves_are_those_of_theory_between_their_points(widths, n_keys
         for s in np.linspace(0.01, largest, 9):
             exact = getattr(GaussianRow(math.expm1(s), n_keys), name)()
             assert np.exp(between(s)) == pytest.approx(exact, rel=RELATIVE_ERROR), (name, s)
+
+
+WITH_LOG2 = "d_k^1/2/log2(n_keys)"
+ON_AXIS = r"$\sqrt{d_k}$/$\mathrm{log}_{2}\thinspace n_\mathrm{keys}$"
+ON_PAGE = '√<span class="root">d<sub>k</sub></span>/log<sub>2</sub>(n<sub>keys</sub>)'
+OF_LOG2 = {
+    "experiment": "saturation",
+    "d_k": 4,
+    "n_keys": 8,
+    "scaling": ["8", WITH_LOG2],
+    "trials": 3,
+}
+
+
+@pytest.mark.usefixtures("in_this_process", "quick_slider")
+def test_one_line_adds_a_function_of_rules_to_axes_page_and_explorer(tmp_path, monkeypatch):
+    monkeypatch.setitem(FUNCTIONS, "log2", math.log2)
+    monkeypatch.setattr(index, "SCALED", WITH_LOG2)
+    results = run({"seed": 0, "sweeps": {"mine": OF_LOG2}}, tmp_path)
+    ticks = results.draw("length").axes[0].get_xticklabels()
+    assert [tick.get_text() for tick in ticks] == ["8", ON_AXIS]
+    text = make_page(results, Path("mine.yaml")).decode()
+    (data,) = re.findall('id="explorer-data">(.*)</script>', text)
+    assert json.loads(data)["formulas"]["scaled"] == ON_PAGE
+    assert f"<td>{ON_PAGE}</td>" in text
