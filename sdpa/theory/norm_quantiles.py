@@ -434,12 +434,12 @@ def _sums_over_others(sigma: FloatArray, largest: _Largest) -> tuple[FloatArray,
     is_longer = largest.others > 0
     last = np.where(is_longer, largest.scores[-1], largest.scores[0])
     log_below = np.where(is_longer, largest.log_below, log(0.5))
-    k = np.arange(_POWERS + 1)[:, None] * sigma
+    k = np.arange(1, _POWERS + 1)[:, None] * sigma
     tails = log_ndtr(last - k)
     means = k**2 / 2 - k * largest.scores[0] + tails - log_below
 
     def log_covariance(i: int, j: int) -> FloatArray:
-        excess = np.expm1(means[i + j] - means[i] - means[j])
+        excess = np.expm1(means[i + j - 1] - means[i - 1] - means[j - 1])
         covariance = np.maximum(excess, _LEAST) / np.maximum(largest.others, 1)
         return np.asarray(np.log1p(covariance))
 
@@ -451,12 +451,12 @@ def _sums_over_others(sigma: FloatArray, largest: _Largest) -> tuple[FloatArray,
     slopes = np.array([of_sum, np.ones_like(sigma), of_cubes])
     logs = slopes * (np.sqrt(variance) * factor - slopes * variance / 2)
     logs[0] += np.sqrt(rest) * own - rest / 2
-    sums = largest.others * np.exp(means[1:])
+    sums = largest.others * np.exp(means)
     sums[:3] *= np.exp(logs)
-    b = last - k[1:3]
+    b = last - k[:2]
     log_density = -(b**2) / 2 - log(2 * pi) / 2
-    hazard = np.exp(log_density - tails[1:3])
-    mean = k[1:3] - hazard - largest.scores[0]
+    hazard = np.exp(log_density - tails[:2])
+    mean = k[:2] - hazard - largest.scores[0]
     square = 1 - b[1] * hazard[1] - hazard[1] ** 2 + mean[1] ** 2
     along = [sums[0] * mean[0], sums[1] * mean[1], sums[1] * square]
     return sums, np.array(along)
