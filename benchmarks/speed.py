@@ -1,16 +1,18 @@
-"""Time and memory of attention (`cost`), and time of the suite beside its floor (`speed`), on one
-core.
+"""Time and memory of attention (`cost`), and time of the suite beside its floor and its rivals
+(`speed`), on one core.
 
 The floor is the least work that a plain implementation needs in double precision: as many normal
 numbers from the same generator, one matrix product, and one exponential per score and rule, each
-alone, in arrays that stay in cache.
+alone, in arrays that stay in cache. The rivals are the same measurement, gradients included, as a
+person writes it in NumPy and PyTorch (`benchmarks.by_hand`), for as many draws at a time as the suite
+takes.
 """
 
 import sys
 import timeit
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -19,6 +21,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
+from benchmarks.by_hand import by_hand
 from experiments.config.paths import BENCHMARKS, SHIPPED_RESULTS
 from experiments.kinds.saturation.cell import KERNEL, Cell
 from experiments.measuring.cells import Floats
@@ -30,6 +33,7 @@ from experiments.tables.layout import DIGITS
 from sdpa import RowDiagnostics, Scaling, row_diagnostics, scaled_dot_product_attention
 
 Task = Callable[[], object]
+Rival = Callable[[Cell, int], Any]  # measures trials of a cell
 
 # of this machine: git ignores it; the shipped tables are beside it
 HERE = SHIPPED_RESULTS / BENCHMARKS / "here"
@@ -45,7 +49,7 @@ CELLS = (
     (4, 16, 16),
     (4096, 16384, 64),
 )
-_SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3")))
+SCALINGS = tuple(map(Scaling.parse, ("unscaled", "d_k^1/3", "d_k^1/2", "d_k^2/3")))
 _ROUNDS = 7
 _CACHED = 2**15
 _LARGEST = 4096  # tokens of a call of attention
@@ -102,6 +106,22 @@ def measure(cell: Cell, trials: int, gradients: bool) -> object:
     return reduce(RowMeasurement.merge, (kernel.measure(cell, count, rng) for count in counts))
 
 
+@cache
+def rivals() -> dict[str, Rival]:
+    """Each rival that is installed."""
+    rng = np.random.default_rng(0)
+    in_numpy = partial(by_hand, np, lambda *shape: rng.standard_normal(shape))
+    found: dict[str, Rival] = {"NumPy": in_numpy}
+    try:
+        import torch
+    except ModuleNotFoundError:
+        print("PyTorch is not installed, so that the suite is not compared with it.")
+        return found
+    torch.set_num_threads(1)
+    normal = partial(torch.randn, dtype=torch.float64)
+    return found | {"PyTorch": partial(by_hand, torch, normal)}
+
+
 def floor_tasks(cell: Cell) -> dict[str, tuple[Task, float]]:
     """Each part of the floor as a task, and how many times a trial runs it, which may be a
     fraction.
@@ -127,14 +147,17 @@ def floor_tasks(cell: Cell) -> dict[str, tuple[Task, float]]:
 
 
 def cell_rows(size: tuple[int, ...]) -> Iterator[dict[str, object]]:
-    """Seconds per trial of the suite, and of each part of the floor."""
+    """Seconds per trial of the suite, of each part of the floor, and, with gradients, of each rival."""
     sized = dict(zip(SIZE, size, strict=True))
     d_k, n_keys, n_queries = size
-    cell = Cell(d_k=d_k, n_keys=n_keys, n_queries=n_queries, scaling=_SCALINGS)
+    cell = Cell(d_k=d_k, n_keys=n_keys, n_queries=n_queries, scaling=SCALINGS)
     for gradients in (False, True):
         tasks = floor_tasks(cell)
         suite = partial(measure, cell, cell.batch_trials, gradients)
         tasks["suite"] = suite, 1 / cell.batch_trials
+        if gradients:
+            for name, rival in rivals().items():
+                tasks[name] = partial(rival, cell, cell.batch_trials), 1 / cell.batch_trials
         took = interleaved({name: task for name, (task, _) in tasks.items()})
         for name, (_, per_trial) in tasks.items():
             seconds = took[name] * per_trial
@@ -159,15 +182,16 @@ def cost_of_attention() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["swept", "n", "d_k", "seconds", "peak_bytes"])
 
 
-def over_floor(bench: pd.DataFrame) -> pd.DataFrame:
-    """Seconds of the suite over the sum of those of the floor: a row per cell, without gradients
-    and then with them.
+def ratios(bench: pd.DataFrame) -> pd.DataFrame:
+    """Seconds of the suite over the sum of those of the floor, and over those of each rival: a row
+    per cell, without gradients and then with them.
     """
     of_cell = [*SIZE, "gradients"]
     took = bench.pivot_table("seconds", of_cell, "what", sort=False)
-    ratio = took["suite"] / took.drop(columns="suite").sum(axis=1)
-    table = ratio.rename("suite / floor").reset_index()
-    return table.sort_values("gradients", kind="stable")
+    floor = took.filter(like="floor").sum(axis=1)
+    others = took[took.columns.intersection(rivals())]
+    parts = others.assign(floor=floor).rdiv(took["suite"], axis=0).add_prefix("suite / ")
+    return parts.reset_index().sort_values("gradients", kind="stable")
 
 
 def exponents(cost: pd.DataFrame) -> pd.DataFrame:
@@ -196,10 +220,10 @@ def main(what: str, folder: Path = HERE) -> None:
         summary = exponents(found)
     else:
         found = pd.DataFrame(row for size in CELLS for row in cell_rows(size))
-        summary = over_floor(found)
+        summary = ratios(found)
     folder.mkdir(parents=True, exist_ok=True)
     found.to_csv(folder / f"{what}.csv", index=False, float_format=DIGITS)
-    print(summary.to_string(index=False))
+    print(summary.to_string(index=False, na_rep=""))
 
 
 if __name__ == "__main__":

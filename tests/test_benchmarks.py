@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
+import pytest
 from scipy import stats
 
 from benchmarks import false_alarms, speed
 from experiments.config.loader import load_config
 from experiments.tables.verdicts import ALARM, MIN_TESTED_DRAWS
+from sdpa.theory import attention_expectations, attention_medians
 from tests.prose import prose
 from tests.shipped import RESULTS
 
@@ -15,7 +18,7 @@ from tests.shipped import RESULTS
 def test_the_shipped_speed_is_what_the_docs_say():
     """Short rows stay far above the floor."""
     bench = pd.read_csv(RESULTS / "benchmarks" / "speed.csv")
-    table = speed.over_floor(bench)
+    table = speed.ratios(bench)
     without = table[~table["gradients"]].set_index("d_k")["suite / floor"]
     assert without.median() <= 2.5
     shares = without.drop(4)
@@ -30,6 +33,23 @@ def test_the_shipped_speed_is_what_the_docs_say():
     cost = cost.set_index("grows with")
     assert 1.7 < float(cost.loc["n", "time as"].split("^")[1]) < 2.3
     assert cost.loc["n", "memory as"] == "n^2.00"
+
+
+def test_the_rivals_measure_what_the_suite_measures():
+    cell = speed.Cell(d_k=64, n_keys=64, n_queries=64, scaling=speed.SCALINGS)
+    for rival in speed.rivals().values():
+        found = {name: np.array(values) for name, values in rival(cell, 200).items()}
+        for i, divisor in enumerate(cell.divisors()):
+            exact = attention_expectations(64, 64, divisor)
+            medians = attention_medians(64, 64, divisor)._asdict()
+            for name in {*vars(exact)} & {*found}:
+                mean, error = found[name][i].mean(), found[name][i].std() / 200**0.5
+                assert abs(mean - getattr(exact, name)) < 5 * error + 1e-3, name
+            for name in ("jacobian_norm", "query_gradient_norm", "key_gradient_norm"):
+                root = np.sqrt(found[f"{name}_square"][i].mean())
+                assert root == pytest.approx(getattr(exact, name), rel=0.03), name
+            for name, median in medians.items():
+                assert found[f"{name}_0.5"][i] == pytest.approx(median, rel=0.05), name
 
 
 CORNERS = load_config(false_alarms.CONFIG).sweeps

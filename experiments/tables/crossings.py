@@ -27,6 +27,7 @@ EQUAL = 1.0
 TENTH = 0.1
 _RATIO = ["ratio", "ratio_low", "ratio_high"]
 _SMALLEST = np.finfo(float).tiny  # replaces an interval's end of 0, so that it has a logarithm
+_OF_SCALED = "_of_scaled"  # ends the columns of the scaled row in a pair
 _MIN_D_K = 4  # needed to interpolate a crossing
 
 
@@ -52,45 +53,42 @@ def norm_ratios(results: Results) -> pd.DataFrame:
     """
     table = results.measured
     point = results.axes.among(table)
-    unscaled, scaled = (
-        table[table["scaling"] == name].set_index(point) for name in (UNSCALED, SCALED)
-    )
-    if table["d_k"].nunique() < 2 or unscaled.empty or scaled.empty:
+    unscaled, scaled = (table[table["scaling"] == name] for name in (UNSCALED, SCALED))
+    # Joined once: pandas takes long to compare axes.
+    pairs = unscaled.merge(scaled, on=point, suffixes=("", _OF_SCALED))
+    if table["d_k"].nunique() < 2 or pairs.empty:
         return pd.DataFrame()
     parts = []
     for norm, (metric, times_divisor) in NORMS.items():
-        factor = unscaled["divisor"] / scaled["divisor"] if times_divisor else 1.0
+        factor = pairs["divisor"] / pairs[f"divisor{_OF_SCALED}"] if times_divisor else 1.0
         for statistic, suffix in NORM_STATISTICS.items():
-            ratio = _ratio(unscaled, scaled, f"{metric}{suffix}", factor)
-            parts.append(ratio.reset_index().assign(norm=norm, statistic=statistic))
+            ratio = _ratio(pairs, f"{metric}{suffix}", factor)
+            parts.append(pairs[point].assign(**ratio, norm=norm, statistic=statistic))
     return pd.concat(parts)
 
 
 def _ratio(
-    unscaled: pd.DataFrame, scaled: pd.DataFrame, metric: str, factor: "float | pd.Series[float]"
-) -> pd.DataFrame:
-    """The ratio of one metric of the rows of each rule, times a factor; empty if one of the norms
-    is 0. The axes are the index of the rows.
-    """
-    low, high, exact = (f"{metric}_{end}" for end in ("low", "high", "exact"))
-    found = pd.DataFrame(
-        {
-            "ratio": factor * unscaled[metric] / scaled[metric],
-            "ratio_low": factor * unscaled[low] / scaled[high],
-            "ratio_high": factor * unscaled[high] / scaled[low],
-            "ratio_exact": np.nan,
-            FEW_DRAWS: "",
-        }
-    )
-    if exact in unscaled:
-        found["ratio_exact"] = factor * unscaled[exact] / scaled[exact]
-    for name, rows in ((UNSCALED, unscaled), (SCALED, scaled)):
-        found.loc[is_few(rows[FEW_DRAWS], metric), FEW_DRAWS] += f" {name}"
-    found[FEW_DRAWS] = found[FEW_DRAWS].str.strip()
+    pairs: pd.DataFrame, metric: str, factor: "float | pd.Series[float]"
+) -> dict[str, object]:
+    """The ratio of one metric of pairs of rows, times a factor; empty if one of the norms is 0."""
+
+    def over(upper: str, lower: str) -> "pd.Series[float]":
+        return factor * pairs[f"{metric}{upper}"] / pairs[f"{metric}{lower}{_OF_SCALED}"]
+
+    high = over("_high", "_low")
     # A norm too small for a double is 0 and has no ratio.
-    known = (unscaled[metric] > 0) & (scaled[low] > 0) & np.isfinite(found["ratio_high"])
-    found[_RATIO] = found[_RATIO].where(known)
-    return found
+    known = (pairs[metric] > 0) & (pairs[f"{metric}_low{_OF_SCALED}"] > 0) & np.isfinite(high)
+    few = [
+        np.where(is_few(pairs[f"{FEW_DRAWS}{rows}"], metric), name, "")
+        for name, rows in ((UNSCALED, ""), (SCALED, _OF_SCALED))
+    ]
+    return {
+        "ratio": over("", "").where(known),
+        "ratio_low": over("_low", "_high").where(known),
+        "ratio_high": high.where(known),
+        "ratio_exact": over("_exact", "_exact") if f"{metric}_exact" in pairs else math.nan,
+        FEW_DRAWS: [" ".join(filter(None, names)) for names in zip(*few, strict=True)],
+    }
 
 
 def crossings(ratios: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:

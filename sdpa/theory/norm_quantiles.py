@@ -188,6 +188,12 @@ def _powers(x: FloatArray) -> list[FloatArray]:
     return [*accumulate([x] * _POWERS, np.multiply)]
 
 
+def _polynomial(
+    x: FloatArray, start: FloatArray, slope: FloatArray, bend: FloatArray
+) -> FloatArray:
+    return np.asarray(start + x * (slope + x * bend))
+
+
 class RowNorms:
     """Rows at the points: their U_k, and the sums of u y, u^2 y and u^2 y^2, y = z - z_2."""
 
@@ -215,7 +221,12 @@ class RowNorms:
         slope = 2 * (u2 - u3)
         bend = u2 - 2 * u3 + u2**2
         self.coefficients = 1 + 3 * u2, slope, bend
-        self.along = [of_y / sums[0] ** k for (k, _), of_y in zip(_ALONG, along, strict=True)]
+        mean, first, second = (
+            of_y / sums[0] ** k for (k, _), of_y in zip(_ALONG, along, strict=True)
+        )
+        centred = first - mean * u2
+        self.mean = mean
+        self.along = second - mean * (first + centred), 2 * centred, 1 + u2
 
     def norm(self, name: str, d_k: float) -> Norm:
         """A norm of `NormMedians` as a function of t; with a query over to_query."""
@@ -231,21 +242,20 @@ class RowNorms:
 
     def _square(self, t: FloatArray) -> FloatArray:
         """|J|_F^2 over (a r)^2, the polynomial of the module."""
-        start, slope, bend = self.coefficients
-        return np.asarray(start + t * (slope + t * bend))
+        return _polynomial(t, *self.coefficients)
 
     def weight_jacobian_norm(self, d_k: float) -> Norm:
         """|dw/dq|_F divisor / key_std as a function of t."""
         _, u2, *_ = self.u
-        low, width, start, slope, bend = self._across(d_k)
+        low, width, *coefficients = self._across(d_k)
 
         def norm(t: FloatArray) -> FloatArray:
             a = 1 / (1 + t)
-            place = (a**2 / (a**2 + u2) - low) / width
-            ratio = start + place * (slope + (place - 1) * bend)
-            across = np.maximum(ratio, 0) * a**2 * self._square(t)
-            square = self.along_scores(t) + across
-            return np.asarray(t * a * np.sqrt(square))
+            square = a**2
+            place = (square / (square + u2) - low) / width
+            ratio = _polynomial(place, *coefficients)
+            across = np.maximum(ratio, 0) * square * self._square(t)
+            return np.asarray(t * a * np.sqrt(self.along_scores(t, a) + across))
 
         return norm
 
@@ -260,12 +270,12 @@ class RowNorms:
         mean, apart, squares = self._of_gradients()
         across = _across_query(d_k)
         largest = _normals()[_OF_LARGEST.start] - mean
+        coefficients = squares, -2 * apart, 1 + u2
 
         def norm(t: FloatArray) -> FloatArray:
             a = 1 / (1 + t)
-            shift = a * largest
-            square = shift**2 * (1 + u2) + squares - 2 * shift * apart
-            along = self.along_scores(t) / (a**2 * self._square(t))
+            square = _polynomial(a * largest, *coefficients)
+            along = self.along_scores(t, a) / (a**2 * self._square(t))
             return np.asarray(t * a * np.sqrt(np.maximum(square, _ROUNDED) * (across + along)))
 
         return norm
@@ -289,25 +299,18 @@ class RowNorms:
         with_squares = slope * first + own * of_squares
         spread = 2 * fourth / (9 * second**2)
         rest = second * np.maximum(1 - spread + np.sqrt(spread) * of_spread, 0) ** 3
-        h = (u * g).sum(axis=0) + first
-        apart = (u**2 * (g - h)).sum(axis=0) + with_squares - h * second
-        squares = (u**2 * (g - h) ** 2).sum(axis=0) + rest + h * (h * second - 2 * with_squares)
-        return h, apart, squares
-
-    def along_scores(self, t: FloatArray) -> FloatArray:
-        """|J z|^2 / r^2 at t, with a the largest weight, r u the others, and y = z - z_1:
-
-        a^2 (sum u y)^2 + sum u^2 (y - r sum u y)^2
-        """
         _, u2, *_ = self.u
-        mean, first, second = self.along
-        a = 1 / (1 + t)
-        x = self._distance(t)
-        y = mean - x
-        ry = t * a * y
-        of_y = first - x * u2
-        square = (a * y) ** 2 + ry * (ry * u2 - 2 * of_y)
-        square += second - x * (first + of_y)
+        h = (u * g).sum(axis=0) + first
+        of_g = (u**2 * g).sum(axis=0) + with_squares
+        squares = (u**2 * g**2).sum(axis=0) + rest
+        return h, of_g - h * u2, squares + h * (h * u2 - 2 * of_g)
+
+    def along_scores(self, t: FloatArray, a: FloatArray) -> FloatArray:
+        """|J z|^2 / r^2 at t, with a the largest weight, r u the others, m = sum u y and b = a (m + z_2 - z_1):
+
+        b^2 + sum u^2 (y - m + b)^2
+        """
+        square = _polynomial(a * (self.mean - self._distance(t)), *self.along)
         return np.asarray(np.maximum(square, 0))
 
     def _across(self, d_k: float) -> tuple[FloatArray, ...]:
@@ -333,7 +336,7 @@ class RowNorms:
         sums = np.maximum(root, _LEAST) ** (1 / power)
         start, half, end = (d_k - 1) * sums
         bend = (end - 2 * half + start) / 2
-        return low, width, start, half - start, bend
+        return low, width, start, half - start - bend, bend
 
     def _traces(self, a: FloatArray) -> list[FloatArray]:
         """tr (J / r)^m = a^m + U_m - p_m for m = 2, 4 and 6.
@@ -415,7 +418,7 @@ def _bisected(
     for _ in range(_BISECTIONS):
         ratio = np.sqrt(ratio)
         middle = t * ratio
-        t = np.where(holds(middle), middle, t)
+        t = np.maximum(t, middle * holds(middle))
     return t * np.sqrt(ratio)
 
 
@@ -431,12 +434,12 @@ def _sums_over_others(sigma: FloatArray, largest: _Largest) -> tuple[FloatArray,
     is_longer = largest.others > 0
     last = np.where(is_longer, largest.scores[-1], largest.scores[0])
     log_below = np.where(is_longer, largest.log_below, log(0.5))
-    k = np.arange(_POWERS + 1)[:, None] * sigma
+    k = np.arange(1, _POWERS + 1)[:, None] * sigma
     tails = log_ndtr(last - k)
     means = k**2 / 2 - k * largest.scores[0] + tails - log_below
 
     def log_covariance(i: int, j: int) -> FloatArray:
-        excess = np.expm1(means[i + j] - means[i] - means[j])
+        excess = np.expm1(means[i + j - 1] - means[i - 1] - means[j - 1])
         covariance = np.maximum(excess, _LEAST) / np.maximum(largest.others, 1)
         return np.asarray(np.log1p(covariance))
 
@@ -448,12 +451,12 @@ def _sums_over_others(sigma: FloatArray, largest: _Largest) -> tuple[FloatArray,
     slopes = np.array([of_sum, np.ones_like(sigma), of_cubes])
     logs = slopes * (np.sqrt(variance) * factor - slopes * variance / 2)
     logs[0] += np.sqrt(rest) * own - rest / 2
-    sums = largest.others * np.exp(means[1:])
+    sums = largest.others * np.exp(means)
     sums[:3] *= np.exp(logs)
-    b = last - k[1:3]
+    b = last - k[:2]
     log_density = -(b**2) / 2 - log(2 * pi) / 2
-    hazard = np.exp(log_density - tails[1:3])
-    mean = k[1:3] - hazard - largest.scores[0]
+    hazard = np.exp(log_density - tails[:2])
+    mean = k[:2] - hazard - largest.scores[0]
     square = 1 - b[1] * hazard[1] - hazard[1] ** 2 + mean[1] ** 2
     along = [sums[0] * mean[0], sums[1] * mean[1], sums[1] * square]
     return sums, np.array(along)
