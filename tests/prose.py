@@ -43,7 +43,7 @@ def plain(page):
     return text
 
 
-TEXT = "\n".join(map(plain, (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))))
+TEXT = "\n".join(map(plain, PAGES))
 
 
 def numbers(words):

@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from scipy import stats
 
 from experiments.kinds.network.tables import beside_law
 from experiments.kinds.support import BOTH
 from experiments.measuring.columns import as_json, defaults
 from experiments.measuring.experiment import load_experiment
-from experiments.publication.models.figures import read_model
+from experiments.publication.models.figures import REACH, read_model
 from experiments.publication.pages import settings
 from sdpa import PairLaw, softmax, theory
 from tests.prose import agrees, numbers, part, plain
@@ -135,6 +136,8 @@ NAMES = globals() | {
     "theory": theory,
     "PairLaw": PairLaw,
     "beside_law": beside_law,
+    "stats": stats,
+    "REACH": REACH,
 }
 
 
