@@ -41,7 +41,7 @@ LATER = SLOW | {f"experiments.{name}" for name in ORDER[3:]}
 
 
 @cache
-def imported(source: str, *, at_import: bool = False) -> set[str]:
+def imported(source, *, at_import=False):
     """Every module that a source imports; with `at_import`, without those that functions and type
     checkers import.
     """
@@ -59,7 +59,7 @@ def imported(source: str, *, at_import: bool = False) -> set[str]:
 SOURCES = {name: path.read_text() for name, path in MODULES.items()}
 
 
-def reached(start: str) -> set[str]:
+def reached(start):
     """The module, what it imports when it is imported, and what that imports."""
     found, waiting = set(), [start]
     while waiting:
@@ -70,7 +70,7 @@ def reached(start: str) -> set[str]:
     return found
 
 
-def trespasses(names: set[str], forbidden: set[str]) -> set[str]:
+def trespasses(names, forbidden):
     return {
         name
         for name in names
@@ -138,7 +138,7 @@ BUDGETS = re.findall(
 assert [folders for folders, _ in BUDGETS] == ["`sdpa`, `experiments`", "`tests`"]
 
 
-def tokens_of(source: bytes) -> int:
+def tokens_of(source):
     """Tokens without comments, layout and docstrings."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
     docstrings = sum(
@@ -164,7 +164,7 @@ LOCKS = sorted(ROOT.glob("requirements*.lock"))
 
 def test_the_locks_name_no_index_and_agree_and_every_requirement_has_a_hash():
     assert len(LOCKS) == 6
-    versions: dict[str, dict[str, set[str]]] = {}
+    versions = {}
     for lock in LOCKS:
         text = lock.read_text()
         assert "://" not in text

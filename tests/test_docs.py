@@ -102,7 +102,7 @@ def test_the_exact_crossing_is_one_number_in_all_tables():
 @shipped_only
 def test_the_code_of_first_steps_runs(monkeypatch):
     monkeypatch.chdir(ROOT)
-    names: dict[str, object] = {}
+    names = {}
     for page in ("docs/cases.md", "results/README.md"):
         for block in blocks(PAGES[page], "python"):
             exec(block, names)
@@ -161,7 +161,7 @@ def test_every_named_module_exists():
     ] == []
 
 
-def shown(value: object) -> str:
+def shown(value):
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -202,7 +202,7 @@ def failures(text, name, report):
 
 @pytest.mark.parametrize("name", [name for name, text in PAGES.items() if ">>> " in text])
 def test_a_page_prints_what_its_examples_print(name):
-    report: list[str] = []
+    report = []
     assert failures(PAGES[name], name, report) == 0, "".join(report)
 
 

@@ -10,7 +10,6 @@ from experiments import run
 from experiments.config.errors import UsageError
 from experiments.config.loader import ConfigError, load_config
 from experiments.tables.study import Study
-from tests.command_line import Suite
 from tests.suite_process import ROOT
 
 SWEEP = {
@@ -24,7 +23,7 @@ SWEEP = {
 CONFIG = {"seed": 0, "sweeps": {"wide": SWEEP}}
 
 
-def test_tables_are_those_of_the_command_line_and_a_figure_is_drawn(suite: Suite, tmp_path):
+def test_tables_are_those_of_the_command_line_and_a_figure_is_drawn(suite, tmp_path):
     results = run(CONFIG, tmp_path / "mine")
     suite("run", text=(tmp_path / "mine" / "sweeps.yaml").read_text())
     written = Study(load_config(suite.config), suite.folder)["wide"].measured

@@ -7,7 +7,6 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -76,7 +75,7 @@ def test_the_code_on_the_page_reads_filters_and_plots_each_table(drawn, monkeypa
     assert len(found) == len(config.sweeps)
     assert "scaling|scaling" not in "".join(found)
     for code in map(html.unescape, found):
-        names: dict[str, Any] = {}
+        names = {}
         exec(code, names)
         (filtered,) = re.findall(r"^table\..*", code, re.MULTILINE)
         assert 0 < len(eval(filtered, names)) <= len(names["table"])

@@ -121,7 +121,7 @@ def test_chunks_follow_the_code_that_measures_them_and_pictures_all_code(tmp_pat
 
 def files_that_run(function):
     """The project files whose functions a call runs."""
-    names: set[str] = set()
+    names = set()
     before = sys.gettrace()
     sys.settrace(lambda frame, *_: names.add(frame.f_code.co_filename))
     try:

@@ -168,7 +168,7 @@ def test_a_sample_of_cells_without_chunks_is_measured_again(tiny, tmp_path, monk
     count = sum(len(sweep.cells) for sweep in config.sweeps)
 
     def sampled():
-        lines: list[str] = []
+        lines = []
         with Reporter(say=lines.append) as report:
             sample.measure_again(Study(config, tmp_path), config.sweeps, None, report)
         return "\n".join(lines)
@@ -250,7 +250,7 @@ def made(tmp_path):
 
 def built(folder, product):
     """What became of a product."""
-    lines: list[str] = []
+    lines = []
     build(folder, [product], Reporter(verbose=True, say=lines.append), phase="tables")
     return lines[-1].split(": ")[1]
 
@@ -308,7 +308,7 @@ def test_a_metric_declared_later_is_left_out_by_name(tiny, tmp_path, monkeypatch
 
 def drawn_and_checked(study):
     """What drawing and the check of all sweeps say."""
-    lines: list[str] = []
+    lines = []
     with Reporter(say=lines.append) as report:
         draw_sweeps(study, study.config.sweeps, jobs=1, report=report)
         check(study, study.config.sweeps, report=report)

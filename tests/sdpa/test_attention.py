@@ -20,7 +20,7 @@ N_QUERIES, N_KEYS, D_K, D_V = 3, 5, 7, 11
 
 
 @pytest.fixture
-def qkv() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def qkv():
     rng = np.random.default_rng(1)
     shapes = (2, N_QUERIES, D_K), (2, N_KEYS, D_K), (2, N_KEYS, D_V)
     return tuple(map(rng.standard_normal, shapes))

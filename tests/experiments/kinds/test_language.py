@@ -25,7 +25,7 @@ SMALL = Cell(
 )
 
 
-def _states(cell: Cell, seed: int = 0):
+def _states(cell, seed=0):
     """The states of a run under the only rule of a cell, with copies of its decoder."""
     rng = np.random.default_rng(seed)
     start = cell.start(rng)
@@ -35,7 +35,7 @@ def _states(cell: Cell, seed: int = 0):
         yield step, decoder.copy(), found
 
 
-def _losses(cell: Cell) -> np.ndarray:
+def _losses(cell):
     return np.array([found.losses.mean() for _, _, found in _states(cell)])
 
 

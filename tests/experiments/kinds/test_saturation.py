@@ -13,7 +13,6 @@ from experiments.measuring import sampling
 from experiments.measuring.chunk import Chunk
 from experiments.measuring.columns import cell_fields
 from experiments.measuring.experiment import MEASURED
-from experiments.measuring.kernel import RowMeasurement
 from experiments.measuring.row_metrics import METRICS
 from sdpa import LAWS, Scaling
 from tests.plain_rows import rows_of_draw, score_variance
@@ -50,7 +49,7 @@ def plain_metrics(draws, divisor, *, causal=False):
     return found, scores
 
 
-def replay(cell: Cell, trials: int, seed: int):
+def replay(cell, trials, seed):
     """The draws that `measure` makes of one batch, in its order, from the definition of each key."""
     rng = np.random.default_rng(seed)
     (of_gradients,) = rng.spawn(1)
@@ -73,7 +72,7 @@ def replay(cell: Cell, trials: int, seed: int):
     return list(zip(keys, queries, gradients, strict=True))
 
 
-def rows_of(cell: Cell, measurement: RowMeasurement):
+def rows_of(cell, measurement):
     return KERNEL.tabulate(cell, measurement)[MEASURED]
 
 
