@@ -5,6 +5,7 @@
     sweeps   tiny sweeps, which are measured once for all tests
     other    another value of each axis of the first cell, beside those of `OTHER`
     large    a sweep of one large cell, whose memory is compared with the plan
+    refused  by the words of a refusal, a sweep, which may be one of another experiment
     edits    the values of each key in grids of small sweeps, beside those of `EDITS`; `further` are
              keys that only some of the sweeps have
     figures  by figure: a sweep, the number of its rows that are drawn, and the words for the others
