@@ -335,11 +335,10 @@ def test_nothing_of_another_config_and_no_changed_figure_is_removed(suite):
     assert len([*drawn.iterdir()]) == 3
 
 
-@pytest.mark.parametrize("command", ["check", "plan"])
-def test_a_command_goes_on_when_the_reader_of_its_output_leaves(suite, command):
+def test_a_command_goes_on_when_the_reader_of_its_output_leaves(suite):
     for made in ("run", "draw"):
         printed(suite(made))
-    words = [sys.executable, "-m", "experiments", command, "-v", "--config", suite.config]
+    words = [sys.executable, "-m", "experiments", "check", "-v", "--config", suite.config]
     with subprocess.Popen(
         [*words, "--results", suite.folder], cwd=ROOT, stdout=subprocess.PIPE
     ) as process:

@@ -65,6 +65,15 @@ def columns(q, k):
     }
 
 
+@pytest.fixture
+def _without_controls(monkeypatch):
+    """Laws that take seconds, and have tests."""
+    monkeypatch.setattr(model_heads, "CONTROLS", {})
+    quick = {name: of for name, of in model_heads.QUANTITIES.items() if "distance_" not in name}
+    monkeypatch.setattr(model_heads, "QUANTITIES", quick)
+
+
+@pytest.mark.usefixtures("_without_controls")
 def test_every_column_is_that_of_a_diagnosis():
     """Two heads, of which one is frozen, in the first and the last group of sequences."""
     q, k = np.random.default_rng(2).standard_normal((2, 16, 1, 2, 8, 32), dtype=np.float32)
@@ -78,13 +87,11 @@ def test_every_column_is_that_of_a_diagnosis():
         assert {name: row[name] for name in expected} == pytest.approx(expected, abs=2e-5)
 
 
-def test_the_tables_have_means_over_heads_of_each_case(monkeypatch):
+@pytest.mark.usefixtures("_without_controls")
+def test_the_tables_have_means_over_heads_of_each_case():
     """A network whose queries are the tokens, and 9 times smaller before training."""
     rng = np.random.default_rng(2)
     q, k = rng.standard_normal((2, 8, 2, 3, 6, 4), dtype=np.float32)
-    monkeypatch.setattr(model_heads, "CONTROLS", {})  # laws that take seconds, and have tests
-    quick = {name: of for name, of in model_heads.QUANTITIES.items() if "distance_" not in name}
-    monkeypatch.setattr(model_heads, "QUANTITIES", quick)
 
     def network(scale):
         return SimpleNamespace(

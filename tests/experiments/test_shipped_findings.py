@@ -164,14 +164,6 @@ def assert_true(sentence, results, claims):
         assert ((low - 1e-9 <= digits) & (digits <= high + 1e-9)).any(), (sentence, number)
 
 
-def test_other_numbers_are_not_true():
-    results = tables_of("dimension")
-    sentence, _ = finding_of(FIGURES["saturation"], results)
-    for right, wrong in (("0.11", "0.10"), ("0.275", "0.274")):
-        with pytest.raises(AssertionError, match=wrong):
-            assert_true(sentence.replace(right, wrong), results, CLAIMS["dimension/saturation"])
-
-
 @pytest.mark.parametrize("drawing", FINDINGS)
 def test_the_shipped_tables_support_title_and_sentence(drawing):
     sentence, reason = finding_of(FIGURES[drawing.split("/")[1]], tables_of(drawing))

@@ -167,16 +167,18 @@ def test_a_sample_of_cells_without_chunks_is_measured_again(tiny, tmp_path, monk
     monkeypatch.setattr(sample, "_SHARE", 1.0)
     count = sum(len(sweep.cells) for sweep in config.sweeps)
 
-    def sampled():
+    def sampled(*sweeps):
         lines = []
         with Reporter(say=lines.append) as report:
-            sample.measure_again(Study(config, tmp_path), config.sweeps, None, report)
+            sample.measure_again(Study(config, tmp_path), sweeps, None, report)
         return "\n".join(lines)
 
-    assert f"sample: {count} of {count} cells without chunks measured again, equal" in sampled()
+    assert f"sample: {count} of {count} cells without chunks measured again, equal" in sampled(
+        *config.sweeps
+    )
     with monkeypatch.context() as patch:
         patch.setattr(sample, "_SECONDS", 0.0)
-        assert f"sample: 0 of {count} cells" in sampled()
+        assert f"sample: 0 of {count} cells" in sampled(*config.sweeps)
 
     tables = Study(config, tmp_path)["scaling"]
     spoilt = tables.measured.copy()
@@ -184,7 +186,7 @@ def test_a_sample_of_cells_without_chunks_is_measured_again(tiny, tmp_path, monk
     sweep = tables.sweep
     Stored(tmp_path, sweep).write(Results(sweep, {**tables, "measured": spoilt}))
     with pytest.raises(DisagreementError, match=r"scaling, rows from 4 \(d_k=64, .*\): entropy in"):
-        sampled()
+        sampled(sweep)
 
 
 def test_every_column_is_described_once(tiny, tmp_path):

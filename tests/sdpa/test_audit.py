@@ -22,7 +22,7 @@ def backward(q, k, v, upstream, factor=1.0):
     return factor * found.q, found.k, found.v
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+@pytest.mark.parametrize("dtype", ["float64", "float16"])
 @pytest.mark.parametrize(("function", "expected"), RIGHT)
 def test_right_functions_have_no_finding(dtype, function, expected):
     if dtype != "float64":
@@ -102,13 +102,14 @@ def test_changed_arguments_and_rows_that_are_no_number_are_told():
 
 
 def test_factors_of_gradients_are_told():
+    of_one_size = partial(audit, attention, mask=np.ones((16, 16), bool))
     for d_k in (24, 256):  # beside which the change along one step may be near 0
-        assert audit(attention, d_k=d_k, dtype="float16", backward=backward).findings == []
+        assert of_one_size(d_k=d_k, dtype="float16", backward=backward).findings == []
     for factor in (8, 1.05, 0):
-        found = audit(attention, backward=partial(backward, factor=factor)).findings
+        found = of_one_size(backward=partial(backward, factor=factor)).findings
         assert found == [f"dq: {factor} times the right one"]
     for factor in (math.nan, np.eye(16, 64)):
-        found = audit(attention, backward=partial(backward, factor=factor)).findings
+        found = of_one_size(backward=partial(backward, factor=factor)).findings
         assert found == ["dq: no multiple of the right one"]
 
 
