@@ -87,36 +87,30 @@ def test_own_matrices_are_those_of_plain_python(tmp_path):
 MATRIX = r"1 to 12 rows and columns of numbers within ±1e\+100"
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        ("a,b\n1,2\nx,4\n5,6\n", f"expected {MATRIX}, got 'x' in row 3"),
-        ("1,2\n3,1e101\n", f"expected {MATRIX}, got '1e101' in row 2"),
-        ("1\n" * 13, f"expected {MATRIX}, got 13 x 1"),
-    ],
-)
-def test_a_bad_file_is_named_with_what_was_expected(tmp_path, content, problem):
+BAD = {
+    "a,b\n1,2\nx,4\n5,6\n": f"expected {MATRIX}, got 'x' in row 3",
+    "1,2\n3,1e101\n": f"expected {MATRIX}, got '1e101' in row 2",
+    "1\n" * 13: f"expected {MATRIX}, got 13 x 1",
+}
+
+
+@pytest.mark.parametrize("content", BAD)
+def test_a_bad_file_is_named_with_what_was_expected(tmp_path, content):
     path = files(tmp_path, q=content)["q"]
-    with pytest.raises(ExampleError, match=f"{re.escape(str(path))}: {problem}"):
+    with pytest.raises(ExampleError, match=f"{re.escape(str(path))}: {BAD[content]}"):
         read_matrix(path, "q")
 
 
-@pytest.mark.parametrize(
-    ("texts", "words", "problem"),
-    [
-        (
-            {"q": "1,2\n", "k": "1,2,3\n"},
-            (),
-            "q.csv, .*k.csv: expected q and k with the same d_k .*got 2 in q",
-        ),
-        ({}, ("nonsense",), "got the example nonsense, expected one of abc, .*"),
-    ],
-)
-def test_bad_usage_exits_2_with_one_sentence(tmp_path, texts, words, problem):
-    ran = call("walk", *options(files(tmp_path, **texts)), *words)
-    assert (ran.returncode, ran.stdout) == (2, "")
-    assert re.search(problem, ran.stderr)
-    assert len(ran.stderr.splitlines()) == 1
+def test_bad_usage_exits_2_with_one_sentence(tmp_path):
+    narrow = options(files(tmp_path, q="1,2\n", k="1,2,3\n"))
+    for words, problem in (
+        (narrow, "q.csv, .*k.csv: expected q and k with the same d_k .*got 2 in q"),
+        (["nonsense"], "got the example nonsense, expected one of abc, .*"),
+    ):
+        ran = call("walk", *words)
+        assert (ran.returncode, ran.stdout) == (2, "")
+        assert re.search(problem, ran.stderr)
+        assert len(ran.stderr.splitlines()) == 1
 
 
 def test_the_command_prints_writes_and_draws(tmp_path):

@@ -210,19 +210,19 @@ def test_expectations_under_a_mask_are_means_over_the_lengths():
 UNEQUAL = PairLaw(spectrum=1.0, correlation=0.5)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((64, 64.5, 8.0), r"n_keys: expected a whole number of at least 2, got 64\.5"),
-        ((4, 4, 1.0, PairLaw(), 5), "expected whole numbers with shortest from 1 to n_keys"),
-        ((1, 2, 1e-300), r"unknown if .* exceeds 1e\+09, got 1e\+300"),
-        ((4, 4, 1.0, UNEQUAL), "unknown for entries of unequal variance"),
-        ((4, 4, 1.0, PairLaw(normalize="l2", key_mean=1.0)), "gaussian entries of mean 0"),
-    ],
-)
-def test_impossible_and_unknown_rows_are_refused_with_a_reason(arguments, message):
+REFUSED = {
+    r"n_keys: expected a whole number of at least 2, got 64\.5": (64, 64.5, 8.0),
+    "expected whole numbers with shortest from 1 to n_keys": (4, 4, 1.0, PairLaw(), 5),
+    r"unknown if .* exceeds 1e\+09, got 1e\+300": (1, 2, 1e-300),
+    "unknown for entries of unequal variance": (4, 4, 1.0, UNEQUAL),
+    "gaussian entries of mean 0": (4, 4, 1.0, PairLaw(normalize="l2", key_mean=1.0)),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_impossible_and_unknown_rows_are_refused_with_a_reason(message):
     with pytest.raises((TypeError, ValueError), match=message):
-        attention_expectations(*arguments)
+        attention_expectations(*REFUSED[message])
 
 
 @pytest.mark.parametrize(
