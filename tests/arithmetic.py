@@ -107,10 +107,7 @@ ARITHMETIC = {
     "qa-25": softmax(BITES),
     "qa-26": softmax(MAN),
     "qa-27": DOG_PRINTED.sum(axis=-1),
-    "qa-30": same(
-        scaled_dot_product_attention(*QKV),
-        attention(*QKV.tolist())["output"],
-    ),
+    "qa-30": same(scaled_dot_product_attention(*QKV), attention(*QKV.tolist())["output"]),
     "qa-31": DOG_PRINTED[0] @ DOG_VALUES,
     "qa-32": softmax(DOG) @ DOG_VALUES,
     "notebook-12": growth(0),

@@ -54,11 +54,7 @@ PLANTED = [
     ("experiment: saturation", "n_queries: 1", "3:3: .*experiment: missing key; expect"),
     ("n_keys", "n_key", "6:5: .*n_key: got an unknown key; did you mean n_keys"),
     ("[4, 8]", "[4, 0]", r"5:14: sweeps.one.d_k\[1\]: got 0, expected at least 1$"),
-    (
-        "[4, 8]",
-        "[4, 8, 4.0]",
-        r"5:17: .*d_k\[2\]: got 4.0, expected each value once; \[0\] is 4$",
-    ),
+    ("[4, 8]", "[4, 8, 4.0]", r"5:17: .*d_k\[2\]: got 4.0, expected each value once; \[0\] is 4$"),
     ("d_k: [4, 8]", "d_k: 4\n    d_k: 8", "6:5: .*d_k: got a duplicate key, .*line 5$"),
     ("saturation", "saturaton", "4:17: .*got saturaton, .*mean saturation.$"),
     (

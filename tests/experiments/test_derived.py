@@ -40,13 +40,7 @@ def test_slopes_are_those_of_another_fit(tiny):
 
 
 # Crossings of uniform inputs have no laws, each of which takes half a second.
-AXES = {
-    "n_queries": 64,
-    **USUAL,
-    "inputs": "uniform",
-    "trials": 100,
-    "few_draws": "",
-}
+AXES = {"n_queries": 64, **USUAL, "inputs": "uniform", "trials": 100, "few_draws": ""}
 METRICS = (
     "jacobian_norm",
     "jacobian_norm_median",

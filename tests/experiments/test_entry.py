@@ -32,10 +32,7 @@ def test_tables_are_those_of_the_command_line_and_a_figure_is_drawn(suite, tmp_p
     assert len(results.draw("saturation").axes) == 3
     with pytest.raises(UsageError, match=r"figure: expected one of .*, got 'histogram'"):
         results.draw("histogram")
-    with pytest.raises(
-        UsageError,
-        match=r"sweep of the experiment language \(none\), got none",
-    ):
+    with pytest.raises(UsageError, match=r"sweep of the experiment language \(none\), got none"):
         results.draw("losses")
 
 

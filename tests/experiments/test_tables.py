@@ -39,10 +39,7 @@ from experiments.tables.layout import summary_columns
 from experiments.tables.products import Product, build
 from experiments.tables.reporter import Reporter
 from experiments.tables.results import Results
-from experiments.tables.stored import (
-    Stored,
-    csv_name,
-)
+from experiments.tables.stored import Stored, csv_name
 from experiments.tables.study import Study
 from sdpa import Scaling
 from tests.plain_rows import RULES
@@ -89,9 +86,7 @@ def test_tables_without_chunks_are_analysed_again(copied):
     sidecar.write_text(json.dumps(lacking))
     analyse_again([sweep], folder, Reporter(verbose=True))
     assert {path: path.read_bytes() for path in whole} == whole
-    earlier = json.loads(sidecar.read_bytes()) | {
-        "source": "an earlier one",
-    }
+    earlier = json.loads(sidecar.read_bytes()) | {"source": "an earlier one"}
     sidecar.write_text(json.dumps(earlier))
     assert not Stored(folder, sweep).is_current
     analyse_again([sweep], folder, Reporter(verbose=True))

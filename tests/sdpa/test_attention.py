@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sdpa import (
-    attention_weights,
-    causal_mask,
-    scaled_dot_product_attention,
-    softmax,
-    trace,
-)
+from sdpa import attention_weights, causal_mask, scaled_dot_product_attention, softmax, trace
 from sdpa.masks import named_mask, reach_of
 from tests.plain_attention import attention
 

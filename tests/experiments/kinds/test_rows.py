@@ -11,14 +11,7 @@ from experiments.measuring.experiment import MEASURED
 from tests.plain_attention import attention
 from tests.plain_rows import RULES
 
-CELL = Cell(
-    d_k=5,
-    n_keys=3,
-    n_queries=2,
-    key_std=1.5,
-    query_std=1.5,
-    scaling=RULES,
-)
+CELL = Cell(d_k=5, n_keys=3, n_queries=2, key_std=1.5, query_std=1.5, scaling=RULES)
 
 
 @pytest.mark.parametrize(("mask", "seen"), [("none", (3, 3)), ("causal", (2, 3))])
