@@ -124,9 +124,9 @@ def test_variants_have_grids_of_their_own(load):
     (sweep,) = load(f"{GOOD}    variants: {variants}\n").sweeps
     found = [(cell.d_k, cell.n_keys, cell.key_std, cell.correlation) for cell in sweep.cells]
     assert found == [
-        *[(4, 16, 1, 0), (8, 16, 1, 0)],
-        *[(4, 5, 2, 0), (4, 5, 3, 0), (8, 5, 2, 0), (8, 5, 3, 0)],
-        *[(4, 16, 1, 0.5), (8, 16, 1, 0.5)],
+        *((d_k, 16, 1, 0) for d_k in (4, 8)),
+        *((d_k, 5, key_std, 0) for d_k in (4, 8) for key_std in (2, 3)),
+        *((d_k, 16, 1, 0.5) for d_k in (4, 8)),
     ]
     assert sweep.parameters()["variants"][1] == {"n_keys": [5], "key_std": [2.0, 3.0]}
     assert "variants" not in load(GOOD).sweeps[0].parameters()

@@ -66,7 +66,6 @@ NONSENSE = ["__import__('os')", "2^d_k", "max(d_k)", "d_k^1/2 # usual", "1" * 20
 REFUSED = dict.fromkeys(NONSENSE, "") | {
     "d_k**1/2": "; put the exponent in brackets",
     "1/SQRT(d_k)": "; did you mean sqrt?",
-    "d_k^1/2.5": "; put the exponent in brackets",
     "(0.1*ln(40)+1)^2/8": "; put the exponent in brackets",
     "8*max": "",
     "sqrt": "; did you mean d_k^1/2?",
