@@ -23,7 +23,7 @@ from tests.shipped import OF_FULL, RESULTS, ROOT, STUDY, shipped_only
 
 PLAIN, SCALED = BOTH
 MODEL = read_model(RESULTS)
-SOURCES = yaml.safe_load((ROOT / "docs/numbers.yaml").read_text(encoding="utf-8"))
+SOURCES = yaml.safe_load((ROOT / "docs/numbers.yaml").read_text())
 _MEDIAN = "query_gradient_median_after"
 
 

@@ -21,8 +21,8 @@ OF_ROWS = SweepAxes.of_cell(EXPERIMENT.cell)
 USUAL = {axis: value for axis, value in OF_ROWS.usual.items() if value is not None}
 
 
-def results_of(table, axes=OF_ROWS):
-    return SimpleNamespace(measured=table, axes=axes)
+def results_of(table):
+    return SimpleNamespace(measured=table, axes=OF_ROWS)
 
 
 def test_slopes_are_those_of_another_fit(tiny):

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from numpy.testing import assert_allclose
 
 from experiments.config.paths import EXAMPLE_FOLDER
 from experiments.publication.examples.examples import EXAMPLES
@@ -25,12 +26,12 @@ def test_steps_by_hand_agree_with_those_of_attention():
     scores = steps["scores"]
     angles, lengths = steps["geometry"].T
     cosines = np.cos(np.radians(angles[:3, None] - angles[3:]))
-    np.testing.assert_allclose(steps["cosines"], cosines, atol=1e-12)
-    np.testing.assert_allclose(cosines * np.outer(lengths[:3], lengths[3:]), scores)
-    np.testing.assert_allclose(steps["terms"].sum(axis=1), 2 * scores.ravel())
-    np.testing.assert_allclose(steps["blend_A"][-1, 1:], steps["output"][0])
+    assert_allclose(steps["cosines"], cosines, atol=1e-12)
+    assert_allclose(cosines * np.outer(lengths[:3], lengths[3:]), scores)
+    assert_allclose(steps["terms"].sum(axis=1), 2 * scores.ravel())
+    assert_allclose(steps["blend_A"][-1, 1:], steps["output"][0])
     exponentials = steps["exponentials"]
-    np.testing.assert_allclose(exponentials[:, :3] / exponentials[:, 3:], steps["weights"])
+    assert_allclose(exponentials[:, :3] / exponentials[:, 3:], steps["weights"])
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -78,7 +79,7 @@ def test_own_matrices_are_those_of_plain_python(tmp_path):
     got = {each.name: each.table for each in steps}
     assert set(got) == set(expected)
     for name, values in expected.items():
-        np.testing.assert_allclose(got[name], values, rtol=1e-12, atol=1e-15, err_msg=name)
+        assert_allclose(got[name], values, rtol=1e-12, atol=1e-15, err_msg=name)
     assert [*got["scores"].index] == ["dog", "bites", "man"]
     assert [*got["scores"].columns] == ["k1", "k2", "k3"]
     assert [*got["k"].columns, *got["output"].columns] == ["east", "north", "1", "2"]

@@ -97,16 +97,16 @@ def test_the_command_line_writes_what_there_is_and_tells_an_alarm(suite, monkeyp
     ran = suite("page")
     assert ran.returncode == 1
     assert re.search(r"other\.csv is missing", ran.stderr)
-    text = page.read_text(encoding="utf-8")
+    text = page.read_text()
     assert "Sweeps without whole tables: other (1 of 2)" in text.split("<h1>")[0]
     assert_whole(text, suite.folder)
     suite("run")
     assert suite("page").returncode == 0
-    assert "incomplete results" not in page.read_text(encoding="utf-8")
+    assert "incomplete results" not in page.read_text()
     monkeypatch.setattr(verdicts, "ALARM", 99)
     page.unlink()
     suite("page")
-    text = page.read_text(encoding="utf-8")
+    text = page.read_text()
     assert "raises its alarm" in text.split("<h1>")[0]
     assert "error bars agree" not in text
 

@@ -14,7 +14,7 @@ from sdpa.auditing.probes import Audited
 from tests.audited_functions import BY_HEAD, NUMBERS, REPORTED, RIGHT, attention, in_single
 from tests.suite_process import ROOT
 
-PAGE = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "audit.md").read_text()
 
 
 def backward(q, k, v, upstream, factor=1.0):

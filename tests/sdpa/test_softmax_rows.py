@@ -18,7 +18,7 @@ def inputs(n_keys, d_k, n_queries=5, spread=2.0):
     return scores, normals(2, n_keys, d_k, seed=11)
 
 
-def masked_inputs(n_keys, d_k, n_queries=5, spread=2.0):
+def masked_inputs(n_keys, d_k, n_queries, spread):
     """With a row of one visible key, one of all, and a key that no query of its draw sees."""
     scores, keys = inputs(n_keys, d_k, n_queries, spread)
     mask = np.random.default_rng(14).random(scores.shape) < 0.6
