@@ -63,10 +63,9 @@ def test_an_additive_mask_hides_what_it_lowers(qkv, hidden):
 )
 def test_a_mask_shows_each_query_the_keys_around_its_own(name, before, after, n_queries, n_keys):
     mask = named_mask(name, n_queries, n_keys)
-    expected = np.empty((n_queries, n_keys), bool)
-    for query, key in np.ndindex(expected.shape):
-        own = n_keys - n_queries + query
-        expected[query, key] = own - before <= key <= own + after
+    keys = np.arange(n_keys)
+    own = keys[n_keys - n_queries :, None]
+    expected = (own - before <= keys) & (keys <= own + after)
     assert_array_equal(mask, expected)
     assert_array_equal(reach_of(name).lengths(n_queries, n_keys), expected.sum(axis=-1))
 

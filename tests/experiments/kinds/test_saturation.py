@@ -5,6 +5,7 @@ import itertools
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -36,8 +37,7 @@ def plain_metrics(draws, divisor, *, causal=False):
     """Every metric of draws (keys, queries, ...) from its definition, and all scores."""
     found = [rows_of_draw(queries, keys, divisor, causal=causal) for keys, queries, _ in draws]
     of_draws, scores = zip(*found, strict=True)
-    names = [name for name, values in of_draws[0].items() if values]
-    means = {name: np.mean([of_draw[name] for of_draw in of_draws]) for name in names}
+    means = pd.concat(map(pd.DataFrame, of_draws)).mean()
     roots = {metric.name for metric in METRICS if metric.kind == "root"}
     rows = {name: math.sqrt(value) if name in roots else value for name, value in means.items()}
     found = rows | {
