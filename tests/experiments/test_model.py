@@ -109,18 +109,12 @@ def test_the_tables_have_means_over_heads_of_each_case():
     assert of_layers["spread"].tolist() == pytest.approx(used["spread"].groupby("layer").mean())
 
 
-LAWS = {
-    "logistic": stats.logistic(scale=math.sqrt(3) / math.pi),
-    "uniform": stats.uniform(-math.sqrt(3), 2 * math.sqrt(3)),
-    "laplace": stats.laplace(scale=1 / math.sqrt(2)),
-}
-
-
 @pytest.mark.parametrize(("name", "sigma"), [("logistic", 8.0), ("uniform", 0.2), ("laplace", 8.0)])
 def test_laws_are_those_of_other_draws(name, sigma):
     """Rows by inversion of SciPy's distributions, within 5 standard errors of both simulations."""
     uniform = np.random.default_rng([*name.encode()]).random((4096, 16))
-    weights = softmax(sigma * LAWS[name].ppf(uniform))
+    law = getattr(stats, name)
+    weights = softmax(sigma * law.ppf(uniform) / law.std())
     share = special.entr(weights).sum(axis=1) / math.log(16)
     spread = sigma * math.sqrt(1 - 1 / 16)
     found = model_heads.control(name, [spread], (16,))
