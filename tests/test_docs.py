@@ -24,7 +24,7 @@ from tests.prose import PAGES
 from tests.shipped import IS_SHIPPED, RESULTS, STUDY, shipped_only
 from tests.suite_process import ROOT
 
-README, DOCS = ROOT / "README.md", ROOT / "docs"
+DOCS, OF_CASES = ROOT / "docs", PAGES["docs/cases.md"]
 AT_PATHS = {ROOT / name: text for name, text in PAGES.items()}
 FIGURES = RESULTS / "figures"
 
@@ -105,7 +105,7 @@ def test_the_code_of_first_steps_runs(monkeypatch):
     for page in ("docs/cases.md", "results/README.md"):
         for block in blocks(PAGES[page], "python"):
             exec(block, names)
-    (general,) = re.findall(r"^table.*unstack.*$", PAGES["docs/cases.md"], re.MULTILINE)
+    (general,) = re.findall(r"^table.*unstack.*$", OF_CASES, re.MULTILINE)
     (first,) = re.findall(r"`(pd\.read_csv.*pivot.*?)`", PAGES["README.md"])
     for line in (general, first):
         assert [*eval(line, names)] == ["d_k^1/2", "d_k^1/3", "d_k^2/3", "unscaled"]
@@ -150,12 +150,12 @@ def shown(value):
 
 def test_every_config_key_is_described_with_its_default():
     """The page may also describe an experiment whose folder is deleted."""
-    table = PAGES["docs/cases.md"].split("| key | meaning")[1].split("\n\n")[0]
+    table = OF_CASES.split("| key | meaning")[1].split("\n\n")[0]
     described = dict(re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", table, re.MULTILINE))
     cells = [load_experiment(name).cell for name in experiment_names()]
     of_every_sweep = {"experiment", "variants", "trials", "precision", "max_trials", "figures"}
     assert set(described) >= of_every_sweep.union(*map(cell_fields, cells))
-    assert all(f"`{name}`" in PAGES["docs/cases.md"] for name in (*FUNCTIONS, *LAWS))
+    assert all(f"`{name}`" in OF_CASES for name in (*FUNCTIONS, *LAWS))
     usual = {name: value for cell in reversed(cells) for name, value in defaults(cell).items()}
     for name, value in usual.items():
         default, *exceptions = described[name].split("; ")
@@ -192,9 +192,7 @@ def test_a_page_prints_what_its_examples_print(name):
 # Those of experiments that are there.
 CASES = {
     title: text
-    for title, text in re.findall(
-        r"^##+ (.+)\n\n```yaml\n([^`]*)```", PAGES["docs/cases.md"], re.MULTILINE
-    )
+    for title, text in re.findall(r"^##+ (.+)\n\n```yaml\n([^`]*)```", OF_CASES, re.MULTILINE)
     if {*re.findall(r"experiment: (\w+)", text)} <= {*experiment_names()}
 }
 

@@ -57,9 +57,10 @@ def test_a_wrong_config_is_refused_with_its_place(tmp_path):
 
 
 def test_neither_a_path_nor_a_mapping_is_refused():
-    with pytest.raises(UsageError, match="the path of a file or a mapping, got 3"):
-        run(3)
-    with pytest.raises(UsageError, match=r"README\.md: expected a folder, got a file"):
-        run(CONFIG, ROOT / "README.md")
-    with pytest.raises(UsageError, match="expected the keys seed and sweeps, got d_k"):
-        run({"d_k": 4})
+    for message, given in {
+        "the path of a file or a mapping, got 3": [3],
+        r"README\.md: expected a folder, got a file": [CONFIG, ROOT / "README.md"],
+        "expected the keys seed and sweeps, got d_k": [{"d_k": 4}],
+    }.items():
+        with pytest.raises(UsageError, match=message):
+            run(*given)

@@ -21,7 +21,7 @@ from experiments.publication.models.figures import MODEL_FIGURES, read_model
 from experiments.publication.models.texts import checksums, windows
 from experiments.tables.reporter import Reporter
 from sdpa import diagnose_scores, softmax
-from sdpa.theory import GaussianRow
+from sdpa.theory.gaussian_rows import gaussian_rows
 from tests.prose import prose
 from tests.suite_process import ROOT
 
@@ -44,10 +44,10 @@ def described(scores):
     """
     found = diagnose_scores(scores, "causal")
     variance, share = (found[name].value.item() for name in ("row_variance", "entropy_share"))
-    lengths = range(2, scores.shape[-1] + 1)
-    sigma = math.sqrt(variance / np.mean([1 - 1 / m for m in lengths]))
-    law = np.mean([GaussianRow(sigma, m).entropy() / math.log(m) for m in lengths])
-    return math.sqrt(variance), share, law
+    lengths = np.arange(2, scores.shape[-1] + 1)
+    sigma = np.full(len(lengths), math.sqrt(variance / (1 - 1 / lengths).mean()))
+    law = gaussian_rows(sigma, lengths)[:, 1] / np.log(lengths)
+    return math.sqrt(variance), share, law.mean()
 
 
 def columns(q, k):
