@@ -3,7 +3,6 @@ of a claim, or whether each of its cases holds.
 """
 
 from math import exp, inf, log, log2, pi, sqrt
-from typing import Any
 
 import numpy as np
 from scipy import integrate, optimize, special
@@ -48,25 +47,25 @@ expected = theory.attention_expectations
 variance = theory.score_variance
 
 
-def same(one: Any, other: Any, tolerance: float = 1e-13) -> bool:
+def same(one, other, tolerance=1e-13):
     return np.allclose(one, other, rtol=0, atol=tolerance)
 
 
-def growth(power: float) -> float:
+def growth(power):
     """The slope of ln variance against ln d_k with the divisor d_k^power."""
     return log2(variance(8, 8**power) / variance(4, 4**power))
 
 
-def beyond(bound: float, d_k: int) -> float:
+def beyond(bound, d_k):
     """P(|q.k| > bound)."""
     return 2 * float(theory.score_survival(bound, d_k))
 
 
-def largest(d_k: int, n_keys: int, divisor: float = 1) -> float:
+def largest(d_k, n_keys, divisor=1):
     return expected(d_k, n_keys, divisor).max_weight
 
 
-def one_by_one(q: Any, k: Any) -> list[list[float]]:
+def one_by_one(q, k):
     return [[sum(query * key) for key in k] for query in q]
 
 
@@ -88,7 +87,7 @@ OF_ROWS = softmax(ROWS)
 LENGTHS = np.linalg.norm(ABC.k, axis=1)
 UNIT = PairLaw(normalize="l2")
 
-ARITHMETIC: dict[str, Any] = {
+ARITHMETIC = {
     "qa-03": softmax(ONES),
     "qa-04": softmax(TENS),
     "qa-05": softmax(HUNDREDS),
@@ -108,10 +107,7 @@ ARITHMETIC: dict[str, Any] = {
     "qa-25": softmax(BITES),
     "qa-26": softmax(MAN),
     "qa-27": DOG_PRINTED.sum(axis=-1),
-    "qa-30": same(
-        scaled_dot_product_attention(*QKV),
-        attention(*QKV.tolist())["output"],
-    ),
+    "qa-30": same(scaled_dot_product_attention(*QKV), attention(*QKV.tolist())["output"]),
     "qa-31": DOG_PRINTED[0] @ DOG_VALUES,
     "qa-32": softmax(DOG) @ DOG_VALUES,
     "notebook-12": growth(0),

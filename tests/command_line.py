@@ -5,8 +5,6 @@ it needs.
 import contextlib
 import io
 import sys
-from collections.abc import Callable
-from pathlib import Path
 from subprocess import CompletedProcess
 
 from typer.testing import CliRunner
@@ -27,7 +25,7 @@ sweeps:
 """
 
 
-def call(*words: object) -> CompletedProcess[str]:
+def call(*words):
     """The exit status, output and messages of a command."""
     arguments = [str(word) for word in words]
     ran = CliRunner().invoke(
@@ -36,7 +34,7 @@ def call(*words: object) -> CompletedProcess[str]:
     return CompletedProcess(arguments, ran.exit_code, ran.stdout, ran.stderr)
 
 
-def sdpa(*words: object) -> CompletedProcess[str]:
+def sdpa(*words):
     """The same of the command `sdpa`."""
     from sdpa.command.main import main  # loads SciPy, which the suite does not
 
@@ -49,11 +47,11 @@ def sdpa(*words: object) -> CompletedProcess[str]:
     return CompletedProcess(words, status, out.getvalue(), errors.getvalue())
 
 
-def in_a_process(*words: str) -> CompletedProcess[str]:
+def in_a_process(*words):
     return captured(sys.executable, "-m", "experiments", *words)
 
 
-def printed(ran: CompletedProcess[str]) -> str:
+def printed(ran):
     """The output of a command that succeeds without a message."""
     assert (ran.returncode, ran.stderr) == (0, "")
     return ran.stdout
@@ -62,11 +60,11 @@ def printed(ran: CompletedProcess[str]) -> str:
 class Suite:
     """The command line on a config in a folder of its own, with its results beside it."""
 
-    def __init__(self, folder: Path, call: Callable[..., CompletedProcess[str]]) -> None:
+    def __init__(self, folder, call):
         self.config, self.folder, self._call = folder / "small.yaml", folder / "out", call
         self.config.write_text(SMALL)
 
-    def __call__(self, *words: str, text: str | None = None) -> CompletedProcess[str]:
+    def __call__(self, *words, text=None):
         if text is not None:
             self.config.write_text(text)
         return self._call(*words, "--config", str(self.config), "--results", str(self.folder))

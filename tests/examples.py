@@ -5,6 +5,7 @@
     sweeps   tiny sweeps, which are measured once for all tests
     other    another value of each axis of the first cell, beside those of `OTHER`
     large    a sweep of one large cell, whose memory is compared with the plan
+    refused  by the words of a refusal, a sweep, which may be one of another experiment
     edits    the values of each key in grids of small sweeps, beside those of `EDITS`; `further` are
              keys that only some of the sweeps have
     figures  by figure: a sweep, the number of its rows that are drawn, and the words for the others
@@ -15,19 +16,15 @@ Sweeps are as in config.yaml, without `experiment`; `large` and those of `figure
 """
 
 import json
-from pathlib import Path
-from typing import Any
 
 import yaml
 
-from experiments.config.loader import Config, load_config
+from experiments.config.loader import load_config
 from experiments.kinds import parts
 from experiments.measuring.columns import cell_fields
 from experiments.measuring.experiment import load_experiment
 
-EXAMPLES: dict[str, dict[str, Any]] = {
-    name: yaml.safe_load(module.EXAMPLE) for name, module in parts("example")
-}
+EXAMPLES = {name: yaml.safe_load(module.EXAMPLE) for name, module in parts("example")}
 # Of axes that many experiments share. No tiny sweep begins with one of these values.
 OTHER = yaml.safe_load("""
 d_k: 6
@@ -57,14 +54,14 @@ trials: [20]
 """)
 
 
-def with_common(name: str, key: str, common: dict[str, Any]) -> dict[str, Any]:
+def with_common(name, key, common):
     """A part of an example, with common values of the keys that the experiment takes."""
     keys = {*cell_fields(load_experiment(name).cell), "trials"}
     taken = {axis: value for axis, value in common.items() if axis in keys}
     return taken | EXAMPLES[name].get(key, {})
 
 
-def tiny_sweeps() -> dict[str, dict[str, Any]]:
+def tiny_sweeps():
     """The tiny sweeps of all experiments."""
     return {
         sweep: {"experiment": name} | body
@@ -73,7 +70,7 @@ def tiny_sweeps() -> dict[str, dict[str, Any]]:
     }
 
 
-def load_sweeps(folder: Path, sweeps: dict[str, dict[str, Any]]) -> Config:
+def load_sweeps(folder, sweeps):
     """The config of some sweeps, as the file `tiny.yaml` of a folder."""
     path = folder / "tiny.yaml"
     path.write_text(json.dumps({"seed": 0, "sweeps": sweeps}))

@@ -15,8 +15,8 @@ class Elements(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
+        self.found = []
+        self.open = []
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):

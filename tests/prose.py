@@ -13,7 +13,7 @@ _FORMATTING = (
     (r"<[/!a-z][^>]*>|[*`$\\{}\[]", ""),
 )
 PAGES = {
-    path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+    path.relative_to(ROOT).as_posix(): path.read_text()
     for path in (
         ROOT / "README.md",
         *sorted((ROOT / "docs").glob("*.md")),
@@ -26,7 +26,7 @@ PAGES = {
 
 def part(page, heading=""):
     """The text of a page, or that between a heading, of which the first words do, and the next."""
-    text = (ROOT / page).read_text(encoding="utf-8")
+    text = (ROOT / page).read_text()
     return text.partition(f"# {heading}")[2].partition("\n##")[0] if heading else text
 
 
@@ -43,7 +43,7 @@ def plain(page):
     return text
 
 
-TEXT = "\n".join(map(plain, (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))))
+TEXT = "\n".join(map(plain, PAGES))
 
 
 def numbers(words):

@@ -25,13 +25,13 @@ STUDY = Study(CONFIG, RESULTS)
 OF_FULL = Study(load_config(FULL_CONFIG), RESULTS / FULL)
 
 
-def _skip(reason: str) -> None:
+def _skip(reason):
     if "SHIPPED" in os.environ:
         raise AssertionError(reason)
     pytest.skip(reason, allow_module_level=True)
 
 
-def tables_of_results() -> Study:
+def tables_of_results():
     """The tables of every sweep of the stored config; skips a module of tests where results are
     incomplete.
     """
@@ -43,7 +43,7 @@ def tables_of_results() -> Study:
     return STUDY
 
 
-def _are_committed() -> bool:
+def _are_committed():
     """True if git knows this config and these results as they are."""
     compared = ["git", "diff", "--quiet", "HEAD", "--", "config.yaml", "results"]
     try:

@@ -27,7 +27,7 @@ sweeps:
 """
 
 
-def captured(*command: str | Path, cwd: Path = ROOT, **options) -> subprocess.CompletedProcess[str]:
+def captured(*command, cwd=ROOT, **options):
     """A process with its output and messages as text, whatever its status."""
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, **options)
 
@@ -35,17 +35,17 @@ def captured(*command: str | Path, cwd: Path = ROOT, **options) -> subprocess.Co
 class Suite:
     """The command line on a config and a results folder of its own."""
 
-    def __init__(self, folder: Path, trials: int, text: str = CONFIG) -> None:
+    def __init__(self, folder, trials, text=CONFIG):
         folder.mkdir(exist_ok=True)
         self.results = folder / "out"
         self.text = text
         self.config = folder / "faults.yaml"
         self.set_trials(trials)
 
-    def set_trials(self, trials: int) -> None:
+    def set_trials(self, trials):
         self.config.write_text(self.text.replace("TRIALS", str(trials)))
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *words):
         files = ["--config", self.config, "--results", self.results]
         return subprocess.Popen(
             [sys.executable, "-m", "experiments", *words, *files],
@@ -57,7 +57,7 @@ class Suite:
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
 
-    def run(self, *words: str, timeout: float = 300) -> tuple[int, str, str]:
+    def run(self, *words, timeout=300):
         process = self.start(*words)
         try:
             out, err = process.communicate(timeout=timeout)
@@ -65,19 +65,19 @@ class Suite:
             process.kill()
         return process.returncode, out, err
 
-    def records(self) -> dict[str, int]:
+    def records(self):
         """The records that are there, and when each was written."""
         found = (self.results / ".cells").rglob("[0-9a-f]*")
         return {path.name: path.stat().st_mtime_ns for path in found if path.is_file()}
 
-    def tables(self) -> dict[str, bytes]:
+    def tables(self):
         return {
             path.relative_to(self.results).as_posix(): path.read_bytes()
             for path in self.results.rglob("*.csv")
         }
 
 
-def ends_within(seconds: float, group: int) -> bool:
+def ends_within(seconds, group):
     """True if no process of a group is left after that time at most."""
     for _ in range(int(seconds / 0.05)):
         try:

@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from scipy import stats
 
 from experiments.kinds.network.tables import beside_law
 from experiments.kinds.support import BOTH
 from experiments.measuring.columns import as_json, defaults
 from experiments.measuring.experiment import load_experiment
-from experiments.publication.models.figures import read_model
+from experiments.publication.models.figures import REACH, read_model
 from experiments.publication.pages import settings
 from sdpa import PairLaw, softmax, theory
 from tests.prose import agrees, numbers, part, plain
@@ -22,7 +23,7 @@ from tests.shipped import OF_FULL, RESULTS, ROOT, STUDY, shipped_only
 
 PLAIN, SCALED = BOTH
 MODEL = read_model(RESULTS)
-SOURCES = yaml.safe_load((ROOT / "docs/numbers.yaml").read_text(encoding="utf-8"))
+SOURCES = yaml.safe_load((ROOT / "docs/numbers.yaml").read_text())
 _MEDIAN = "query_gradient_median_after"
 
 
@@ -135,6 +136,8 @@ NAMES = globals() | {
     "theory": theory,
     "PairLaw": PairLaw,
     "beside_law": beside_law,
+    "stats": stats,
+    "REACH": REACH,
 }
 
 

@@ -15,9 +15,9 @@ from flit_core.buildapi import build_wheel
 import sdpa
 from tests.shipped import ROOT
 
-CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
 RELEASES = re.findall(r"^## \[(\d+\.\d+\.\d+)\] - (\d{4}-\d{2}-\d{2})$", CHANGELOG, re.MULTILINE)
-CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
 
 
 def test_the_last_release_of_the_changelog_and_the_citation_have_this_version():

@@ -62,9 +62,7 @@ def test_tables_are_whole_and_of_this_config(sweep):
     ],
 )
 def test_columns_of_other_tables_are_described(name):
-    _, described = (
-        (ROOT / "results/columns.md").read_text(encoding="utf-8").split("## Published statements")
-    )
+    _, described = (ROOT / "results/columns.md").read_text().split("## Published statements")
     for column in pd.read_csv(RESULTS / name, nrows=0).columns:
         assert f"`{column}`" in described, column
 
@@ -99,7 +97,7 @@ def test_measured_values_agree_with_the_exact_ones():
 
 @shipped_only
 def test_it_is_whole_and_asks_for_nothing():
-    assert_whole(PAGE.read_text(encoding="utf-8"), RESULTS)
+    assert_whole(PAGE.read_text(), RESULTS)
 
 
 @shipped_only
@@ -129,7 +127,7 @@ def test_the_quiz_has_the_numbers_of_theory_and_of_its_card():
 @shipped_only
 def test_the_shipped_page_is_that_of_the_shipped_results():
     """Captions, rows, fingerprints, statements and config are those of the files beside it."""
-    plain = words(PAGE.read_text(encoding="utf-8"))
+    plain = words(PAGE.read_text())
     drawn = pictures(CONFIG, RESULTS)
     assert min(map(len, drawn.values())) > 0
     for path in (path for paths in drawn.values() for path in paths):
@@ -168,11 +166,7 @@ def test_the_shipped_tables_give_the_shipped_pictures(sweep):
 
 
 @pytest.mark.parametrize(
-    ("config", "folder"),
-    [
-        ("config.yaml", RESULTS),
-        ("config.full.yaml", RESULTS / "config.full"),
-    ],
+    ("config", "folder"), [("config.yaml", RESULTS), ("config.full.yaml", RESULTS / "config.full")]
 )
 def test_shipped_tables_are_those_of_their_config(config, folder):
     """Not those of an earlier config, as `plan` would say."""

@@ -5,7 +5,6 @@ from it.
 import re
 from decimal import Decimal
 from math import sqrt
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ RECORD = read_statements(RESULTS)
 ROWS = RECORD.set_index(RECORD["id"].str.split().str[0])
 
 
-def test_arithmetic_gives_the_recorded_values_and_verdict() -> None:
+def test_arithmetic_gives_the_recorded_values_and_verdict():
     from tests.arithmetic import ARITHMETIC  # computes for seconds
 
     for name, values in ARITHMETIC.items():
@@ -34,7 +33,7 @@ def test_arithmetic_gives_the_recorded_values_and_verdict() -> None:
             assert row["verdict"] in ("holds" if all(found) else some, "open"), name
 
 
-def verdicts(claimed: str, found: Any) -> set[str]:
+def verdicts(claimed, found):
     """What a verdict may be, by the digits of a claim: a unit is one of the last digit."""
     numbers = [Decimal(number) for number in claimed.split()]
     values = np.array(numbers, dtype=float)
@@ -48,7 +47,7 @@ def verdicts(claimed: str, found: Any) -> set[str]:
     return {close, "within sampling error", "to rounding" if within_a_unit else "wrong"}
 
 
-def test_most_unscaled_weights_are_zero_in_half_precision() -> None:
+def test_most_unscaled_weights_are_zero_in_half_precision():
     """As notebook-15 says. Among 40 draws the share has a standard error of 0.5%."""
     draws = np.random.default_rng(0).standard_normal((2, 40, 100, 512))
     keys = draws[1, :, :64]
@@ -60,7 +59,7 @@ def test_most_unscaled_weights_are_zero_in_half_precision() -> None:
     assert share[sqrt(512)] == 0
 
 
-def test_the_record_is_complete() -> None:
+def test_the_record_is_complete():
     ids = RECORD["id"].str.split().explode()
     assert ids.is_unique
     assert set(RECORD["verdict"]) <= {*VERDICTS}

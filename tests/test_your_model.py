@@ -5,8 +5,6 @@ Each test runs the code blocks of a section as they stand, on a tiny random mode
 weights of the framework from the file that the blocks write.
 """
 
-from typing import Any
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -146,7 +144,7 @@ def test_attention_of_jax(is_compiled):
     # layer, batch, position, head, d_k
     shapes = [(3, 2, N, heads, 8) for heads in (4, 2, 2)]
     given = [2 * jax.random.normal(*each) for each in zip(random, shapes, strict=True)]
-    names: dict[str, Any] = {"inputs": given}
+    names = {"inputs": given}
 
     def layers(inputs):
         return [names["attention"](layer, *(x[layer] for x in inputs)) for layer in range(3)]

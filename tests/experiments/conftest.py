@@ -3,14 +3,11 @@
 import fcntl
 import shutil
 import signal
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from experiments.commands.measure import measure
-from experiments.config.loader import Config
 from experiments.figures.draw import draw_sweeps
 from experiments.publication.pages import explorer
 from experiments.running import workers as local
@@ -24,7 +21,7 @@ _DRAWN = {"scaling": ("variance",), "single": ("variance",), "map": ("map",)}
 
 
 @pytest.fixture(scope="session")
-def made_once(request, tmp_path_factory) -> Callable[[str, Callable[[Path], None]], Path]:
+def made_once(request, tmp_path_factory):
     """A folder of a name that the first process of this test run to ask for it fills, and that the
     others wait for.
 
@@ -35,7 +32,7 @@ def made_once(request, tmp_path_factory) -> Callable[[str, Callable[[Path], None
     # of all workers of pytest-xdist
     shared = folder.parent if hasattr(request.config, "workerinput") else folder
 
-    def made(name: str, fill: Callable[[Path], None]) -> Path:
+    def made(name, fill):
         done, begun = shared / f"once-{name}", shared / f"once-{name}.begun"
         with (shared / f"once-{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # it goes with the process, however that ends
@@ -50,10 +47,10 @@ def made_once(request, tmp_path_factory) -> Callable[[str, Callable[[Path], None
 
 
 @pytest.fixture(scope="session")
-def tiny(made_once) -> tuple[Config, Path]:
+def tiny(made_once):
     """The tiny config and the folder of its tables."""
 
-    def fill(folder: Path) -> None:
+    def fill(folder):
         config = load_sweeps(folder, tiny_sweeps())
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(LocalWorkers, "measure", _measured_here)
@@ -65,13 +62,13 @@ def tiny(made_once) -> tuple[Config, Path]:
 
 
 @pytest.fixture(scope="session")
-def drawn(tiny, made_once) -> tuple[Config, Path]:
+def drawn(tiny, made_once):
     """The tiny config with few figures, and the folder of its drawn results."""
     config, source = tiny
     sweeps = [replace(sweep, figures=_DRAWN.get(sweep.name, ())) for sweep in config.sweeps]
     config = replace(config, sweeps=tuple(sweeps))
 
-    def fill(folder: Path) -> None:
+    def fill(folder):
         shutil.copytree(source, folder, dirs_exist_ok=True)
         draw_sweeps(Study(config, folder), config.sweeps, jobs=2, report=Reporter(verbose=True))
 
@@ -107,6 +104,6 @@ def quick_slider(monkeypatch):
 
 
 @pytest.fixture
-def suite(tmp_path, in_this_process) -> Suite:  # noqa: ARG001
+def suite(tmp_path, in_this_process):  # noqa: ARG001
     """Commands that are called in this process, and so measure."""
     return Suite(tmp_path, call)

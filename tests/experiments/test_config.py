@@ -54,11 +54,7 @@ PLANTED = [
     ("experiment: saturation", "n_queries: 1", "3:3: .*experiment: missing key; expect"),
     ("n_keys", "n_key", "6:5: .*n_key: got an unknown key; did you mean n_keys"),
     ("[4, 8]", "[4, 0]", r"5:14: sweeps.one.d_k\[1\]: got 0, expected at least 1$"),
-    (
-        "[4, 8]",
-        "[4, 8, 4.0]",
-        r"5:17: .*d_k\[2\]: got 4.0, expected each value once; \[0\] is 4$",
-    ),
+    ("[4, 8]", "[4, 8, 4.0]", r"5:17: .*d_k\[2\]: got 4.0, expected each value once; \[0\] is 4$"),
     ("d_k: [4, 8]", "d_k: 4\n    d_k: 8", "6:5: .*d_k: got a duplicate key, .*line 5$"),
     ("saturation", "saturaton", "4:17: .*got saturaton, .*mean saturation.$"),
     (
@@ -128,9 +124,9 @@ def test_variants_have_grids_of_their_own(load):
     (sweep,) = load(f"{GOOD}    variants: {variants}\n").sweeps
     found = [(cell.d_k, cell.n_keys, cell.key_std, cell.correlation) for cell in sweep.cells]
     assert found == [
-        *[(4, 16, 1, 0), (8, 16, 1, 0)],
-        *[(4, 5, 2, 0), (4, 5, 3, 0), (8, 5, 2, 0), (8, 5, 3, 0)],
-        *[(4, 16, 1, 0.5), (8, 16, 1, 0.5)],
+        *((d_k, 16, 1, 0) for d_k in (4, 8)),
+        *((d_k, 5, key_std, 0) for d_k in (4, 8) for key_std in (2, 3)),
+        *((d_k, 16, 1, 0.5) for d_k in (4, 8)),
     ]
     assert sweep.parameters()["variants"][1] == {"n_keys": [5], "key_std": [2.0, 3.0]}
     assert "variants" not in load(GOOD).sweeps[0].parameters()
@@ -144,7 +140,7 @@ EDITS = st.lists(st.tuples(st.integers(0, 800), st.integers(0, 40), NEW), min_si
 @settings(max_examples=50, suppress_health_check=[*HealthCheck])
 @given(edits=EDITS)
 def test_any_edit_of_a_config_is_read_or_refused(load, edits):
-    text = (ROOT / "quick.yaml").read_text(encoding="utf-8")
+    text = (ROOT / "quick.yaml").read_text()
     for place, length, new in edits:
         text = text[:place] + new + text[place + length :]
     try:

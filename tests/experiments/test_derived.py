@@ -21,8 +21,8 @@ OF_ROWS = SweepAxes.of_cell(EXPERIMENT.cell)
 USUAL = {axis: value for axis, value in OF_ROWS.usual.items() if value is not None}
 
 
-def results_of(table, axes=OF_ROWS):
-    return SimpleNamespace(measured=table, axes=axes)
+def results_of(table):
+    return SimpleNamespace(measured=table, axes=OF_ROWS)
 
 
 def test_slopes_are_those_of_another_fit(tiny):
@@ -40,13 +40,7 @@ def test_slopes_are_those_of_another_fit(tiny):
 
 
 # Crossings of uniform inputs have no laws, each of which takes half a second.
-AXES = {
-    "n_queries": 64,
-    **USUAL,
-    "inputs": "uniform",
-    "trials": 100,
-    "few_draws": "",
-}
+AXES = {"n_queries": 64, **USUAL, "inputs": "uniform", "trials": 100, "few_draws": ""}
 METRICS = (
     "jacobian_norm",
     "jacobian_norm_median",

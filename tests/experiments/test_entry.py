@@ -10,7 +10,6 @@ from experiments import run
 from experiments.config.errors import UsageError
 from experiments.config.loader import ConfigError, load_config
 from experiments.tables.study import Study
-from tests.command_line import Suite
 from tests.suite_process import ROOT
 
 SWEEP = {
@@ -24,7 +23,7 @@ SWEEP = {
 CONFIG = {"seed": 0, "sweeps": {"wide": SWEEP}}
 
 
-def test_tables_are_those_of_the_command_line_and_a_figure_is_drawn(suite: Suite, tmp_path):
+def test_tables_are_those_of_the_command_line_and_a_figure_is_drawn(suite, tmp_path):
     results = run(CONFIG, tmp_path / "mine")
     suite("run", text=(tmp_path / "mine" / "sweeps.yaml").read_text())
     written = Study(load_config(suite.config), suite.folder)["wide"].measured
@@ -33,10 +32,7 @@ def test_tables_are_those_of_the_command_line_and_a_figure_is_drawn(suite: Suite
     assert len(results.draw("saturation").axes) == 3
     with pytest.raises(UsageError, match=r"figure: expected one of .*, got 'histogram'"):
         results.draw("histogram")
-    with pytest.raises(
-        UsageError,
-        match=r"sweep of the experiment language \(none\), got none",
-    ):
+    with pytest.raises(UsageError, match=r"sweep of the experiment language \(none\), got none"):
         results.draw("losses")
 
 
@@ -61,9 +57,10 @@ def test_a_wrong_config_is_refused_with_its_place(tmp_path):
 
 
 def test_neither_a_path_nor_a_mapping_is_refused():
-    with pytest.raises(UsageError, match="the path of a file or a mapping, got 3"):
-        run(3)
-    with pytest.raises(UsageError, match=r"README\.md: expected a folder, got a file"):
-        run(CONFIG, ROOT / "README.md")
-    with pytest.raises(UsageError, match="expected the keys seed and sweeps, got d_k"):
-        run({"d_k": 4})
+    for message, given in {
+        "the path of a file or a mapping, got 3": [3],
+        r"README\.md: expected a folder, got a file": [CONFIG, ROOT / "README.md"],
+        "expected the keys seed and sweeps, got d_k": [{"d_k": 4}],
+    }.items():
+        with pytest.raises(UsageError, match=message):
+            run(*given)

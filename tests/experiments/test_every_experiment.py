@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from experiments.config.loader import ConfigError
 from experiments.figures.captions import words_of
 from experiments.figures.shown import shown
 from experiments.kinds import experiment_names
@@ -60,6 +61,13 @@ def test_its_tables_are_read_for_its_figures(experiment, tiny):
             assert len(results.measured) > 0
             for figure in map(FIGURES.get, sweep.figures):
                 assert words_of(figure, shown(figure, results)).caption
+
+
+@BY_NAME
+def test_what_it_cannot_take_is_refused_in_plain_words(experiment, tmp_path):
+    for words, keys in EXAMPLES[experiment.name].get("refused", {}).items():
+        with pytest.raises(ConfigError, match=words):
+            load_sweeps(tmp_path, {"one": {"experiment": experiment.name} | keys})
 
 
 @BY_NAME

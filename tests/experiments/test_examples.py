@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from numpy.testing import assert_allclose
 
 from experiments.config.paths import EXAMPLE_FOLDER
 from experiments.publication.examples.examples import EXAMPLES
@@ -25,12 +26,12 @@ def test_steps_by_hand_agree_with_those_of_attention():
     scores = steps["scores"]
     angles, lengths = steps["geometry"].T
     cosines = np.cos(np.radians(angles[:3, None] - angles[3:]))
-    np.testing.assert_allclose(steps["cosines"], cosines, atol=1e-12)
-    np.testing.assert_allclose(cosines * np.outer(lengths[:3], lengths[3:]), scores)
-    np.testing.assert_allclose(steps["terms"].sum(axis=1), 2 * scores.ravel())
-    np.testing.assert_allclose(steps["blend_A"][-1, 1:], steps["output"][0])
+    assert_allclose(steps["cosines"], cosines, atol=1e-12)
+    assert_allclose(cosines * np.outer(lengths[:3], lengths[3:]), scores)
+    assert_allclose(steps["terms"].sum(axis=1), 2 * scores.ravel())
+    assert_allclose(steps["blend_A"][-1, 1:], steps["output"][0])
     exponentials = steps["exponentials"]
-    np.testing.assert_allclose(exponentials[:, :3] / exponentials[:, 3:], steps["weights"])
+    assert_allclose(exponentials[:, :3] / exponentials[:, 3:], steps["weights"])
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -78,7 +79,7 @@ def test_own_matrices_are_those_of_plain_python(tmp_path):
     got = {each.name: each.table for each in steps}
     assert set(got) == set(expected)
     for name, values in expected.items():
-        np.testing.assert_allclose(got[name], values, rtol=1e-12, atol=1e-15, err_msg=name)
+        assert_allclose(got[name], values, rtol=1e-12, atol=1e-15, err_msg=name)
     assert [*got["scores"].index] == ["dog", "bites", "man"]
     assert [*got["scores"].columns] == ["k1", "k2", "k3"]
     assert [*got["k"].columns, *got["output"].columns] == ["east", "north", "1", "2"]
@@ -87,36 +88,30 @@ def test_own_matrices_are_those_of_plain_python(tmp_path):
 MATRIX = r"1 to 12 rows and columns of numbers within ±1e\+100"
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        ("a,b\n1,2\nx,4\n5,6\n", f"expected {MATRIX}, got 'x' in row 3"),
-        ("1,2\n3,1e101\n", f"expected {MATRIX}, got '1e101' in row 2"),
-        ("1\n" * 13, f"expected {MATRIX}, got 13 x 1"),
-    ],
-)
-def test_a_bad_file_is_named_with_what_was_expected(tmp_path, content, problem):
+BAD = {
+    "a,b\n1,2\nx,4\n5,6\n": f"expected {MATRIX}, got 'x' in row 3",
+    "1,2\n3,1e101\n": f"expected {MATRIX}, got '1e101' in row 2",
+    "1\n" * 13: f"expected {MATRIX}, got 13 x 1",
+}
+
+
+@pytest.mark.parametrize("content", BAD)
+def test_a_bad_file_is_named_with_what_was_expected(tmp_path, content):
     path = files(tmp_path, q=content)["q"]
-    with pytest.raises(ExampleError, match=f"{re.escape(str(path))}: {problem}"):
+    with pytest.raises(ExampleError, match=f"{re.escape(str(path))}: {BAD[content]}"):
         read_matrix(path, "q")
 
 
-@pytest.mark.parametrize(
-    ("texts", "words", "problem"),
-    [
-        (
-            {"q": "1,2\n", "k": "1,2,3\n"},
-            (),
-            "q.csv, .*k.csv: expected q and k with the same d_k .*got 2 in q",
-        ),
-        ({}, ("nonsense",), "got the example nonsense, expected one of abc, .*"),
-    ],
-)
-def test_bad_usage_exits_2_with_one_sentence(tmp_path, texts, words, problem):
-    ran = call("walk", *options(files(tmp_path, **texts)), *words)
-    assert (ran.returncode, ran.stdout) == (2, "")
-    assert re.search(problem, ran.stderr)
-    assert len(ran.stderr.splitlines()) == 1
+def test_bad_usage_exits_2_with_one_sentence(tmp_path):
+    narrow = options(files(tmp_path, q="1,2\n", k="1,2,3\n"))
+    for words, problem in (
+        (narrow, "q.csv, .*k.csv: expected q and k with the same d_k .*got 2 in q"),
+        (["nonsense"], "got the example nonsense, expected one of abc, .*"),
+    ):
+        ran = call("walk", *words)
+        assert (ran.returncode, ran.stdout) == (2, "")
+        assert re.search(problem, ran.stderr)
+        assert len(ran.stderr.splitlines()) == 1
 
 
 def test_the_command_prints_writes_and_draws(tmp_path):

@@ -23,10 +23,10 @@ SHORT_ROWS = CONFIG.replace("n_keys: 64", "n_keys: 8\n    n_queries: 16")  # whi
 
 
 @pytest.fixture
-def complete(tmp_path, made_once) -> Suite:
+def complete(tmp_path, made_once):
     """A copy of a finished run."""
 
-    def fill(folder: Path) -> None:
+    def fill(folder):
         status, _, said = Suite(folder, 4000, SHORT_ROWS).run("run")
         assert status == 0, said
 
@@ -69,7 +69,7 @@ def wait_for_the_lock(results):
 def test_6_kills_at_random_moments_lose_nothing_and_change_no_byte(tmp_path, complete):
     suite = Suite(tmp_path, 4000, SHORT_ROWS)
     rng = random.Random(100)
-    kept: dict[str, int] = {}
+    kept = {}
     for number, sent in enumerate(2 * [*STATUS]):
         process = suite.start("run")
         wait_for_its_handlers(process)

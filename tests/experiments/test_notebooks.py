@@ -9,7 +9,6 @@ import copy
 import io
 import json
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +28,7 @@ LEVELS, SHARE_OF_PIXELS = 16, 1e-3
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
-def kernels(test: Any) -> Any:
+def kernels(test):
     """Mark a test that starts a kernel."""
     reason = "notebooks are not run without a kernel: `make test-notebooks` installs it"
     return pytest.mark.notebooks(
@@ -37,7 +36,7 @@ def kernels(test: Any) -> Any:
     )
 
 
-def outputs(cell: dict[str, Any]) -> tuple[list[dict[str, Any]], list[np.ndarray]]:
+def outputs(cell):
     """All outputs of a cell without their images, and these as (height, width, 3)."""
     others, pictures = copy.deepcopy(cell["outputs"]), []
     for output in others:

@@ -8,7 +8,6 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -79,7 +78,7 @@ def test_the_code_on_the_page_reads_filters_and_plots_each_table(drawn, monkeypa
     assert len(found) == len(config.sweeps)
     assert "scaling|scaling" not in "".join(found)
     for code in map(html.unescape, found):
-        names: dict[str, Any] = {}
+        names = {}
         exec(code, names)
         (filtered,) = re.findall(r"^table\..*", code, re.MULTILINE)
         assert 0 < len(eval(filtered, names)) <= len(names["table"])
@@ -101,16 +100,16 @@ def test_the_command_line_writes_what_there_is_and_tells_an_alarm(suite, monkeyp
     ran = suite("page")
     assert ran.returncode == 1
     assert re.search(r"other\.csv is missing", ran.stderr)
-    text = page.read_text(encoding="utf-8")
+    text = page.read_text()
     assert "Sweeps without whole tables: other (1 of 2)" in text.split("<h1>")[0]
     assert_whole(text, suite.folder)
     suite("run")
     assert suite("page").returncode == 0
-    assert "incomplete results" not in page.read_text(encoding="utf-8")
+    assert "incomplete results" not in page.read_text()
     monkeypatch.setattr(verdicts, "ALARM", 99)
     page.unlink()
     suite("page")
-    text = page.read_text(encoding="utf-8")
+    text = page.read_text()
     assert "raises its alarm" in text.split("<h1>")[0]
     assert "error bars agree" not in text
 

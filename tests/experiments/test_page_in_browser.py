@@ -8,10 +8,10 @@ was requested.
 import math
 import os
 import re
+from collections import namedtuple
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -35,15 +35,7 @@ VIEWS = [(size, scheme) for size in (PHONE, DESKTOP) for scheme in ("light", "da
 PLAIN = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 
-class State(NamedTuple):
-    """The choices of a reader."""
-
-    d_k: int
-    n_keys: int
-    p: float
-    seed: int
-
-
+State = namedtuple("State", "d_k n_keys p seed")  # the choices of a reader
 START = State(64, 64, 0.5, seed=0)
 
 pytestmark = pytest.mark.page
@@ -146,7 +138,7 @@ def test_nothing_hinders_anyone_and_nothing_is_cut_off(visit, size, scheme):
     assert page.locator("main details[open]").count() == 0
     assert size != DESKTOP or page.evaluate("document.documentElement.scrollHeight") <= 7000
     page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
-    page.evaluate(AXE.read_text(encoding="utf-8"))
+    page.evaluate(AXE.read_text())
     found = page.evaluate("axe.run()")
     assert found["violations"] == []
     assert len(found["passes"]) > 20

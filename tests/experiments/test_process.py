@@ -45,7 +45,7 @@ WORKER = "\n".join(f"import experiments.kinds.{name}" for name in experiment_nam
 HEAVY = {"pandas", "scipy", "scipy.stats", "matplotlib", "seaborn", "jinja2", "pydantic", "typer"}
 
 
-def loaded(code: str) -> set[str]:
+def loaded(code):
     """Which of the heavy packages a fresh interpreter has loaded after that code."""
     code += "\nimport json, sys; print(json.dumps(sorted(sys.modules)))"
     ran = captured(sys.executable, "-c", code)
@@ -61,16 +61,13 @@ call("plan", "--config", "quick.yaml", "--results", "nowhere")
 
 @pytest.mark.parametrize(
     ("code", "needed"),
-    [
-        (f"import experiments.running.workers\n{WORKER}", set()),
-        (PLAN, {"typer", "pydantic"}),
-    ],
+    [(f"import experiments.running.workers\n{WORKER}", set()), (PLAN, {"typer", "pydantic"})],
 )
 def test_workers_and_commands_load_what_they_need(code, needed):
     assert loaded(code) == needed
 
 
-def hidden(sent) -> None:
+def hidden(sent):
     """As the import of a compiled module reports an exception in it."""
     try:
         signal.raise_signal(sent)
@@ -79,8 +76,7 @@ def hidden(sent) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stop", "sent"),
-    [(signal.raise_signal, signal.SIGTERM), (hidden, signal.SIGINT)],
+    ("stop", "sent"), [(signal.raise_signal, signal.SIGTERM), (hidden, signal.SIGINT)]
 )
 @pytest.mark.usefixtures("ctrl_c")
 def test_a_signal_has_its_status_wherever_it_comes(stop, sent, capsys):

@@ -3,12 +3,10 @@ keep them.
 """
 
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from experiments.figures.captions import finding_of, words_of
@@ -54,18 +52,18 @@ ROUNDED = {"": (-0.5, 0.5), "at least ": (0, 1)}
 
 
 @cache
-def tables_of(drawing: str) -> Results:
+def tables_of(drawing):
     return Stored(RESULTS, SWEEPS[drawing.split("/")[0]]).read()
 
 
-def noisy(table: pd.DataFrame) -> pd.DataFrame:
+def noisy(table):
     """A table whose intervals and standard errors say nothing."""
     ends = {"_low": -1e9, "_high": 1e9, "_se": 1e9}
     columns = {name: ends.get(name[name.rfind("_") :]) for name in table}
     return table.assign(**{name: end for name, end in columns.items() if end})
 
 
-def edited(whole: Results, axis: str, other: dict) -> Results:
+def edited(whole, axis, other):
     """Results with other values of an axis, and without the rows of the values that get none."""
     grids = [
         {**grid, axis: tuple(other[name] for name in map(as_json, grid[axis]) if name in other)}
@@ -85,7 +83,7 @@ def edited(whole: Results, axis: str, other: dict) -> Results:
     return Results(sweep, tables)
 
 
-def edits(whole: Results) -> Iterator[Results]:
+def edits(whole):
     """The results, and those of edits of one axis: fewer values, values in reverse order, and other
     numbers.
     """
@@ -100,7 +98,7 @@ def edits(whole: Results) -> Iterator[Results]:
             yield edited(whole, axis, dict(zip(old, new, strict=True)))
 
 
-def line(tables: Results, metric: str, x: str, where: str) -> pd.Series:
+def line(tables, metric, x, where):
     """A metric of some rows along an axis, exact where known."""
     columns = {x, metric}.difference(DERIVED)
     table = next(table for table in tables.values() if columns <= {*table})
@@ -109,7 +107,7 @@ def line(tables: Results, metric: str, x: str, where: str) -> pd.Series:
     return values.set_axis(rows[x]).sort_index(kind="stable")
 
 
-def judged(tables: Results, word: str, metric: str, x: str, *wheres: str) -> tuple[bool, list]:
+def judged(tables, word, metric, x, *wheres):
     """Whether the word is true, and the numbers that its sentence may print."""
     if word == "only":
         wheres = tuple(f"scaling == '{rule}'" for rule in tables.measured["scaling"].unique())
@@ -150,7 +148,7 @@ def test_a_sentence_is_true_of_each_edited_sweep_that_keeps_it(name):
                 assert_true(sentence, results, CLAIMS[f"{name}/{figure}"])
 
 
-def assert_true(sentence: str, results: Results, claims: Sequence[tuple[str, ...]]) -> None:
+def assert_true(sentence, results, claims):
     sizes = results.measured[[*results.axes.usual]].select_dtypes("number")
     known = []
     for claim in claims:
@@ -164,14 +162,6 @@ def assert_true(sentence: str, results: Results, claims: Sequence[tuple[str, ...
         low, high = ROUNDED.get(bound, (-1, 0))
         digits = 10.0 ** len(decimals[1:]) * (np.array(others) - number)
         assert ((low - 1e-9 <= digits) & (digits <= high + 1e-9)).any(), (sentence, number)
-
-
-def test_other_numbers_are_not_true():
-    results = tables_of("dimension")
-    sentence, _ = finding_of(FIGURES["saturation"], results)
-    for right, wrong in (("0.11", "0.10"), ("0.275", "0.274")):
-        with pytest.raises(AssertionError, match=wrong):
-            assert_true(sentence.replace(right, wrong), results, CLAIMS["dimension/saturation"])
 
 
 @pytest.mark.parametrize("drawing", FINDINGS)

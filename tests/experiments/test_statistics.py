@@ -26,15 +26,6 @@ def close(expected):
     return pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize(("trials", "rows"), [(301, 1), (200, 7)])
-def test_the_median_of_few_values_is_exact(trials, rows):
-    normal = np.random.default_rng(2).normal(size=(2, trials, rows))
-    values = np.exp(normal * [[[0.3]], [[9.0]]])
-    histograms = merged(map(Histograms.of, np.split(values, [20], axis=1)))
-    found = [histograms.quantile(series, 0.5).value for series in (0, 1)]
-    assert found == pytest.approx(np.median(values, axis=(1, 2)), rel=1e-14)
-
-
 @pytest.mark.parametrize("spread", [1e-7, 30.0])
 def test_the_median_of_many_values_is_found_well_within_its_error(spread):
     """However narrow or wide the values spread; the plain error of a median is sqrt(pi / 2) spread

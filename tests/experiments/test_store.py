@@ -126,7 +126,7 @@ def test_chunks_follow_what_measures_them_tables_no_figure_and_pictures_all_code
 
 def files_that_run(function):
     """The project files whose functions a call runs."""
-    names: set[str] = set()
+    names = set()
     before = sys.gettrace()
     sys.settrace(lambda frame, *_: names.add(frame.f_code.co_filename))
     try:

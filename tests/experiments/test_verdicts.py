@@ -11,12 +11,10 @@ from experiments.config.sweep import Sweep
 from experiments.kinds.saturation.cell import EXPERIMENT, Cell
 from experiments.measuring.cells import CELL
 from experiments.tables.analyse import agreement
-from experiments.tables.results import Results, SweepAxes
+from experiments.tables.results import Results
 from experiments.tables.verdicts import verdicts
 from sdpa import Scaling
 
-OF_CELL = SweepAxes.of_cell(EXPERIMENT.cell)
-USUAL = {axis: value for axis, value in OF_CELL.usual.items() if value is not None}
 SCALED = Cell(d_k=4, n_keys=8, n_queries=5, scaling=(Scaling.parse("d_k^1/2"),))
 T = stats.t.ppf(0.975, 24)
 

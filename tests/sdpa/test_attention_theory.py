@@ -3,7 +3,6 @@ over two keys.
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -48,43 +47,38 @@ def direct(rows, scores, own):
     }
 
 
-@dataclass(frozen=True)
-class Case:
-    """Rows of a law and sizes; of the last query, or under a mask from the shortest row on."""
+DRAWS = 10_000
 
-    law: PairLaw
-    d_k: int
-    n_keys: int
-    divisor: float
-    shortest: int | None = None
 
-    def metrics(self, rng, draws):
-        """Every metric of each row, (draws, queries) each; norms as squares."""
-        own = np.arange((self.shortest or self.n_keys) - 1, self.n_keys)
-        k = self.law.keys(rng, (draws, self.n_keys, self.d_k))
-        q = self.law.queries(rng, k[:, own].shape, k[:, own])
-        seen = np.arange(self.n_keys) <= own[:, None]
-        rows = row_diagnostics(q @ k.mT, self.divisor, k, mask=seen)
-        jacobian_square = rows.jacobian_norm**2
-        scores = np.where(seen, q @ k.mT / self.divisor, -np.inf)
-        return direct(rows, scores, np.broadcast_to(own, q.shape[:-1])) | {
-            "jacobian_square": jacobian_square,
-            "query_gradient_square": rows.weight_jacobian_norm**2,
-            "saturated_rows": rows.max_weight > 0.99,
-            "key_gradient_square": jacobian_square * np.vecdot(q, q) / self.divisor**2,
-        }
+def drawn(d_k, n_keys, divisor, law, shortest=None):
+    """Every metric of rows of the last query, or under a mask from the shortest row on, (draws,
+    queries) each; norms as squares.
+    """
+    rng = np.random.default_rng(17)
+    own = np.arange((shortest or n_keys) - 1, n_keys)
+    k = law.keys(rng, (DRAWS, n_keys, d_k))
+    q = law.queries(rng, k[:, own].shape, k[:, own])
+    seen = np.arange(n_keys) <= own[:, None]
+    rows = row_diagnostics(q @ k.mT, divisor, k, mask=seen)
+    jacobian_square = rows.jacobian_norm**2
+    scores = np.where(seen, q @ k.mT / divisor, -np.inf)
+    return direct(rows, scores, np.broadcast_to(own, q.shape[:-1])) | {
+        "jacobian_square": jacobian_square,
+        "query_gradient_square": rows.weight_jacobian_norm**2,
+        "saturated_rows": rows.max_weight > 0.99,
+        "key_gradient_square": jacobian_square * np.vecdot(q, q) / divisor**2,
+    }
 
 
 # Independent entries; correlations, among them own keys beside a mean; normalized vectors; masks.
 CASES = [
-    Case(SHIFTED, 3, 12, 2.0),
-    Case(PairLaw(), 8, 4, 1.0, shortest=1),
-    Case(PairLaw(correlation=-0.7, query_std=0.9, key_mean=0.7, key_std=1.1), 8, 5, 2.0),
-    Case(PairLaw(correlation=0.6), 16, 4, 4.0, shortest=1),
-    Case(RMS, 3, 20, 0.2),
-    Case(L2, 16, 4, 0.1, shortest=2),
+    (3, 12, 2.0, SHIFTED),
+    (8, 4, 1.0, PairLaw(), 1),
+    (8, 5, 2.0, PairLaw(correlation=-0.7, query_std=0.9, key_mean=0.7, key_std=1.1)),
+    (16, 4, 4.0, PairLaw(correlation=0.6), 1),
+    (3, 20, 0.2, RMS),
+    (16, 4, 0.1, L2, 2),
 ]
-DRAWS = 10_000
 RARE = 2e-4
 
 
@@ -93,13 +87,10 @@ def test_draws_agree(case):
     """Expectations within 5 standard errors of 10,000 draws at a fixed seed, or one saturated row
     in 1,000 draws (a false alarm of 1e-4 in all if reseeded).
     """
-    found = case.metrics(np.random.default_rng(17), DRAWS)
-    expectations = attention_expectations(
-        case.d_k, case.n_keys, case.divisor, case.law, case.shortest
-    )
+    expectations = attention_expectations(*case)
     assert expectations.value_gradient_norm == expectations.output_std  # with a query for each key
     exact = squares_of(expectations)
-    for name, rows in found.items():
+    for name, rows in drawn(*case).items():
         assert is_mean(rows.mean(axis=1), exact[name], within=RARE), name
 
 
@@ -210,19 +201,19 @@ def test_expectations_under_a_mask_are_means_over_the_lengths():
 UNEQUAL = PairLaw(spectrum=1.0, correlation=0.5)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((64, 64.5, 8.0), r"n_keys: expected a whole number of at least 2, got 64\.5"),
-        ((4, 4, 1.0, PairLaw(), 5), "expected whole numbers with shortest from 1 to n_keys"),
-        ((1, 2, 1e-300), r"unknown if .* exceeds 1e\+09, got 1e\+300"),
-        ((4, 4, 1.0, UNEQUAL), "unknown for entries of unequal variance"),
-        ((4, 4, 1.0, PairLaw(normalize="l2", key_mean=1.0)), "gaussian entries of mean 0"),
-    ],
-)
-def test_impossible_and_unknown_rows_are_refused_with_a_reason(arguments, message):
+REFUSED = {
+    r"n_keys: expected a whole number of at least 2, got 64\.5": (64, 64.5, 8.0),
+    "expected whole numbers with shortest from 1 to n_keys": (4, 4, 1.0, PairLaw(), 5),
+    r"unknown if .* exceeds 1e\+09, got 1e\+300": (1, 2, 1e-300),
+    "unknown for entries of unequal variance": (4, 4, 1.0, UNEQUAL),
+    "gaussian entries of mean 0": (4, 4, 1.0, PairLaw(normalize="l2", key_mean=1.0)),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_impossible_and_unknown_rows_are_refused_with_a_reason(message):
     with pytest.raises((TypeError, ValueError), match=message):
-        attention_expectations(*arguments)
+        attention_expectations(*REFUSED[message])
 
 
 @pytest.mark.parametrize(

@@ -52,16 +52,16 @@ def test_masks_and_slopes_may_be_files_and_findings_fail(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("kern.py:f", "ModuleNotFoundError: No module named 'kern'"),
-        ("script:f", "got script:f: SystemExit: 0"),
-        ("my_kernels:right --mask casual", "causal-first, got 'casual'; did you mean causal?"),
-    ],
-)
-def test_a_target_that_is_no_function_and_an_unknown_mask_are_refused(words, message):
+REFUSED = {
+    "kern.py:f": "ModuleNotFoundError: No module named 'kern'",
+    "script:f": "got script:f: SystemExit: 0",
+    "my_kernels:right --mask casual": "causal-first, got 'casual'; did you mean causal?",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_a_target_that_is_no_function_and_an_unknown_mask_are_refused(words):
     Path("script.py").write_text("import sys\n\nsys.exit(0)\n")
     ran = sdpa("audit", *words.split())
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert message in ran.stderr
+    assert REFUSED[words] in ran.stderr

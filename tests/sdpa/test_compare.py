@@ -57,11 +57,6 @@ def test_two_keys_have_the_closed_form():
     assert_allclose(divergence(np.zeros((1, 2)), np.array([[0, 1e-8]])), 1e-16 / 8)
 
 
-def test_a_run_is_its_own():
-    q, k, _ = inputs(3, 2, 9, 5)
-    assert not np.any(compare((q, k), (2 * q, k / 2), 2)["divergence"][:2])
-
-
 K = np.ones((2, 3, 4))
 
 

@@ -16,7 +16,7 @@ RNG = np.random.default_rng(3)
 TOKENS = RNG.integers(VOCABULARY, size=(3, 8))
 
 
-def _decoder() -> Decoder:
+def _decoder():
     blocks = tuple(Block(**random_arrays(DESIGN, "relu", RNG)) for _ in range(2))
     embedding, unembedding = RNG.standard_normal((2, VOCABULARY, WIDTH)) / 2
     return Decoder(embedding, blocks, unembedding.T)

@@ -4,15 +4,16 @@ Gaussian rows.
 
 import math
 import tracemalloc
-from statistics import fmean, median, pstdev, pvariance, variance
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from sdpa import diagnose, diagnose_scores, theory
+from sdpa import diagnose, diagnose_scores
 from sdpa.diagnosis.quantities import OF_VECTORS
 from sdpa.masks import allowed_keys
+from sdpa.theory.gaussian_rows import gaussian_rows
 from tests.numerics import normals
 from tests.plain_attention import dot, softmax_of_row
 from tests.plain_rows import of_row
@@ -20,59 +21,44 @@ from tests.plain_rows import of_row
 D_K = 5
 
 
-def only(values, seen):
-    return [value for value, is_seen in zip(values, seen, strict=True) if is_seen]
-
-
-def plain_row(query, keys, sees, divisor):
-    """The scores of the visible keys, the weights of all keys, and |q|^2 times the mean of |k|^2."""
-    visible = only(keys, sees)
-    scores = [dot(query, key) / divisor for key in visible]
-    weights = np.zeros(len(keys))
-    weights[np.array(sees)] = softmax_of_row(scores)
-    return scores, weights, dot(query, query) * fmean(dot(key, key) for key in visible)
-
-
 def plain_diagnosis(sequences, divisor):
-    """All quantities of one head, from (q, k, visible) of each sequence as nested lists."""
-    rows, q, k, places, received, of_first = [], [], [], [], 0.0, 0.0
-    for queries, keys, visible in sequences:
-        counts = [sum(sees) >= 2 for sees in visible]
-        pairs = only(list(zip(queries, visible, strict=True)), counts)
-        of_sequence = [plain_row(query, keys, sees, divisor) for query, sees in pairs]
-        rows += of_sequence
-        used = [any(column) for column in zip(*(sees for _, sees in pairs), strict=True)]
-        first = used.index(True)
-        of_keys = sum(weights[first:] for _, weights, _ in of_sequence)
+    """All quantities of one head, from (q, k, visible) of each sequence; rows of two keys and more."""
+    rows, lengths, used_q, used_k, places, received, of_first = [], [], [], [], [], 0.0, 0.0
+    for q, k, visible in sequences:
+        counts = visible.sum(axis=1) >= 2
+        used = visible[counts].any(axis=0)
+        of_keys = np.zeros(len(k))
+        for query, sees in zip(q[counts], visible[counts], strict=True):
+            rows.append(k[sees] @ query / divisor)
+            lengths.append(dot(query, query) * (k[sees] ** 2).sum(axis=1).mean())
+            of_keys[sees] += softmax_of_row(rows[-1])
+        of_keys = of_keys[used.argmax() :]
         places.append(int(of_keys.argmax()))
         received += of_keys.max()
         of_first += of_keys[0]
-        q += [x for query, _ in pairs for x in query]
-        k += [x for key in only(keys, used) for x in key]
-    scores, _, lengths = zip(*rows, strict=True)
-    d_k, count = len(sequences[0][0][0]), len(rows)
-    spread = fmean(map(variance, scores))
-    of_entries = d_k * pvariance(q) * pvariance(k)
-    of_rows = [of_row(row)[0] for row in scores]
-    metrics = {name: [row[name] for row in of_rows] for name in of_rows[0]}
-    means = {name: fmean(values) for name, values in metrics.items()}
+        used_q.append(q[counts])
+        used_k.append(k[used])
+    q, k, d_k = np.concatenate(used_q), np.concatenate(used_k), q.shape[1]
+    spread, length = np.mean([row.var(ddof=1) for row in rows]), np.mean(lengths)
+    of_entries = d_k * q.var() * k.var()
+    metrics = pd.DataFrame([of_row(row.tolist())[0] for row in rows])
+    means = metrics.mean()
     unit_divisor = divisor * math.sqrt(means["row_variance"])
-    shares = [h / math.log(len(s)) for h, s in zip(metrics["entropy"], scores, strict=True)]
     agreed = [place for place in places if 2 * places.count(place) > len(places)]
     plain = "row_variance", "max_weight", "entropy", "saturated_rows"
     return {name: means[name] for name in plain} | {
-        "q_std": pstdev(q),
-        "k_std": pstdev(k),
+        "q_std": q.std(),
+        "k_std": k.std(),
         "variance_ratio": spread / (of_entries / divisor**2),
-        "length_effect": fmean(lengths) / (d_k * of_entries),
-        "alignment_effect": spread / (fmean(lengths) / d_k / divisor**2),
-        "largest_absolute_score": max(abs(s) for row in scores for s in row),
-        "entropy_share": fmean(shares),
+        "length_effect": length / (d_k * of_entries),
+        "alignment_effect": spread / (length / d_k / divisor**2),
+        "largest_absolute_score": max(abs(row).max() for row in rows),
+        "entropy_share": (metrics["entropy"] / np.log([*map(len, rows)])).mean(),
         "jacobian_norm": math.sqrt(means["jacobian_norm"]),
-        "jacobian_norm_median": median(map(math.sqrt, metrics["jacobian_norm"])),
-        "first_key_weight": of_first / count,
+        "jacobian_norm_median": (metrics["jacobian_norm"] ** 0.5).median(),
+        "first_key_weight": of_first / len(rows),
         "most_attended_key": float(agreed[0]) if agreed else math.nan,
-        "most_attended_share": received / count,
+        "most_attended_share": received / len(rows),
         "unit_divisor": unit_divisor,
         "unit_exponent": math.log(unit_divisor) / math.log(d_k),
     }
@@ -111,12 +97,10 @@ def test_every_quantity_is_that_of_plain_loops(name, monkeypatch):
     of_q = q.reshape(found.sequences, -1, *q.shape[-2:])
     of_k = k.reshape(found.sequences, -1, *k.shape[-2:])
     group = of_q.shape[1] // of_k.shape[1]
-    visible = allowed_keys(mask, (q.shape[-2], k.shape[-2])).tolist()
+    visible = allowed_keys(mask, (q.shape[-2], k.shape[-2]))
     for head in range(of_q.shape[1]):
-        queries = of_q[:, head].tolist()
-        keys = of_k[:, head // group].tolist()
-        sequences = [(*each, visible) for each in zip(queries, keys, strict=True)]
-        expected = plain_diagnosis(sequences, found.divisor)
+        pairs = zip(of_q[:, head], of_k[:, head // group], strict=True)
+        expected = plain_diagnosis([(*pair, visible) for pair in pairs], found.divisor)
         got = {name: estimate.value.ravel()[head] for name, estimate in found.estimates.items()}
         assert got == pytest.approx(expected, rel=1e-10, abs=1e-10, nan_ok=True)
 
@@ -171,14 +155,14 @@ def test_gaussian_rows_vary_as_the_squared_lengths():
         (diagnose(q, padded, mask=np.arange(11) >= 2), variance * squares / squares.mean()),
         (diagnose_scores(scores), [variance]),
     ):
-        rows = [theory.GaussianRow(math.sqrt(one), 9) for one in variances]
-        nats = fmean(row.entropy() for row in rows)
+        rows = gaussian_rows(np.sqrt(variances), np.full(len(variances), 9))
+        largest, nats, square, saturated = rows.mean(axis=0)
         exact = {
-            "max_weight": fmean(row.max_weight() for row in rows),
+            "max_weight": largest,
             "entropy": nats,
             "entropy_share": nats / math.log(9),
-            "jacobian_norm": math.sqrt(fmean(row.jacobian_square() for row in rows)),
-            "saturated_rows": fmean(row.remainder_below(math.log(0.01)) for row in rows),
+            "jacobian_norm": math.sqrt(square),
+            "saturated_rows": saturated,
         }
         gaussian = {name: found[name].gaussian for name in exact}
         assert gaussian == pytest.approx(exact, rel=5e-5)

@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import digamma, gammainc
 
-from sdpa.theory import GaussianRow, attention_expectations, limits
+from sdpa.theory import attention_expectations, limits
 from sdpa.theory.gaussian_rows import gaussian_rows
 from tests.prose import part, prose
 
@@ -76,37 +76,6 @@ def test_the_table_of_the_frozen_phase_is_that_of_rows_and_limits():
             largest, entropy, square = frozen(1 / float(ratio))
         found = [float(cell) for (cell,) in cells]
         assert found == pytest.approx([largest, entropy, sqrt(square)], abs=6e-4)
-
-
-def test_formulas_of_others_are_as_far_from_exact_values_as_docs_say():
-    def output(n, divisor=8.0):
-        return attention_expectations(64, n, divisor).output_std
-
-    def above(n, multiplier):
-        power = (1 / (1 + 4 * 64 / multiplier**2) - 1) / 2
-        return n**power / output(n, 64 / multiplier) - 1
-
-    page = prose("docs/theory.md", "Formulas of others")
-    counts = [4**i for i in range(4, 9)]
-    model = [f"{above(n, 8.0):.0%}" for n in counts]
-    lengths = [str(n) for n in counts]
-    said = "this is {}, {}, {}, {} and {} above √(E Σ w²) with {}, {}, {}, {} and {} keys;"
-    assert said.format(*model, *lengths) in page
-    assert all(abs(sqrt(np.e / n) / output(n) - 1) < 0.01 for n in counts)
-    assert all(abs(above(n, 1.0)) < 0.02 for n in counts)
-
-    def local(sigma, low, high):
-        first, last = (GaussianRow(sigma, n).power_sum(2) for n in (low, high))
-        return f"{log(last / first) / log(high / low) / 2:.3f}".replace("-", "−")
-
-    powers = [local(sigma, 4096, 16384) for sigma in (1, 3, 6)]
-    assert "{} for σ = 1, {} for 3 and {} for 6.".format(*powers) in page
-    ends = local(3, 256, 1024), local(3, 65536, 2**20)
-    assert "it is {} from 256 keys on and {} up to 2²⁰.".format(*ends) in page
-    for n_keys in (256, 4096):
-        for d_k in (128, 1024):
-            left = log(n_keys) - attention_expectations(d_k, n_keys, d_k).entropy
-            assert f" {2 * d_k * left:.3f} with {n_keys} keys" in page
 
 
 def test_joint_norms_of_heads_differ_as_docs_say():

@@ -62,17 +62,17 @@ def test_a_mask_per_sequence_is_not_one_per_head():
     assert_allclose(heads(batch, mask=masks), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: MultiHeadAttention(7, 2), "n_heads of at least 1 that divides d_model, got 2 and"),
-        (lambda: MultiHeadAttention(6, 2)(np.zeros((2, 5))), r"X: expected 6 columns .*\(2, 5\)"),
-        (lambda: compare_scaling(64.0), "d_k: expected a whole number of at least 1, got 64.0"),
-    ],
-)
-def test_wrong_arguments_are_refused(call, message):
+REFUSED = {
+    "n_heads of at least 1 that divides d_model, got 2 and": lambda: MultiHeadAttention(7, 2),
+    r"X: expected 6 columns .*\(2, 5\)": lambda: MultiHeadAttention(6, 2)(np.zeros((2, 5))),
+    "d_k: expected a whole number of at least 1, got 64.0": lambda: compare_scaling(64.0),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_wrong_arguments_are_refused(message):
     with pytest.raises((TypeError, ValueError), match=message):
-        call()
+        REFUSED[message]()
 
 
 def test_both_sides_are_those_of_plain_loops():

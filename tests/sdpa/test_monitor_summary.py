@@ -5,12 +5,13 @@ import warnings
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 from sdpa import watch
 from sdpa.monitor import summary
-from sdpa.theory import GaussianRow
+from sdpa.theory.gaussian_rows import gaussian_rows
 from tests.numerics import normals
 from tests.plain_rows import of_row
 
@@ -34,22 +35,19 @@ def layer(heads):
 
 def expected(rows):
     """The numbers of a head by their definitions, from the visible scores of each row."""
-    pairs = [(np.array(row), square) for row, square in zip(rows, SQUARES, strict=False)]
-    rows, squares = zip(*(pair for pair in pairs if len(pair[0]) >= 2), strict=True)
-    of_square = np.mean([row.var(ddof=1) for row in rows]) / np.mean(squares)
-    gaussian = [
-        GaussianRow(math.sqrt(of_square * square), len(row))
-        for row, square in zip(rows, squares, strict=True)
-    ]
-    logs = np.log([*map(len, rows)])
-    found = [of_row(row.tolist())[0] for row in rows]
+    pairs = [(row, square) for row, square in zip(rows, SQUARES, strict=False) if len(row) >= 2]
+    rows, squares = zip(*pairs, strict=True)
+    lengths = np.array([*map(len, rows)])
+    of_square = np.mean([np.var(row, ddof=1) for row in rows]) / np.mean(squares)
+    _, nats, _, saturated = gaussian_rows(np.sqrt(of_square * np.array(squares)), lengths).T
+    found = pd.DataFrame([of_row([*row])[0] for row in rows])
     return {
-        "largest_score": max(map(np.max, rows)),
-        "spread": np.mean([row["row_variance"] for row in found]) ** 0.5,
-        "entropy_share": np.mean([row["entropy"] for row in found] / logs),
-        "entropy_share_exact": np.mean([row.entropy() for row in gaussian] / logs),
-        "saturated_rows": np.mean([row["saturated_rows"] for row in found]),
-        "saturated_rows_exact": np.mean([row.remainder_below(math.log(0.01)) for row in gaussian]),
+        "largest_score": max(map(max, rows)),
+        "spread": found["row_variance"].mean() ** 0.5,
+        "entropy_share": (found["entropy"] / np.log(lengths)).mean(),
+        "entropy_share_exact": np.mean(nats / np.log(lengths)),
+        "saturated_rows": found["saturated_rows"].mean(),
+        "saturated_rows_exact": saturated.mean(),
     }
 
 

@@ -57,7 +57,6 @@ def read(array, tokens=None, *, mask="none"):
     ("side", "mask", "named"),
     [
         ("left", "causal", "causal"),
-        ("right", "causal", "causal"),
         ("right", "none", "none"),
         ("left", "local-3", "local-3"),
         ("none", "window-4", "causal"),  # weights of 0 tell the window

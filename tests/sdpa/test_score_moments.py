@@ -7,19 +7,12 @@ from scipy import stats
 from sdpa import LAWS
 from sdpa.inputs import InputLaw
 from sdpa.pairs import PairLaw, spectrum_of
-from sdpa.theory import (
-    row_variance,
-    score_kurtosis,
-    score_mean,
-    score_variance,
-)
+from sdpa.theory import row_variance, score_kurtosis, score_mean, score_variance
 
 # Mean 0, variance 1, and moments that differ from those of a normal law: 2 with the probability
 # 1/5, else -1/2.
 TWO_POINTS = InputLaw(
-    "two points",
-    lambda rng, shape: rng.choice([2.0, -0.5], shape, p=[0.2, 0.8]),
-    (1.5, 3.25),
+    "two points", lambda rng, shape: rng.choice([2.0, -0.5], shape, p=[0.2, 0.8]), (1.5, 3.25)
 )
 SHIFTED = {"query_mean": 0.4, "key_mean": -1.5, "query_std": 0.7, "key_std": 1.3}
 OF_LAWS = [

@@ -18,7 +18,7 @@ def inputs(n_keys, d_k, n_queries=5, spread=2.0):
     return scores, normals(2, n_keys, d_k, seed=11)
 
 
-def masked_inputs(n_keys, d_k, n_queries=5, spread=2.0):
+def masked_inputs(n_keys, d_k, n_queries, spread):
     """With a row of one visible key, one of all, and a key that no query of its draw sees."""
     scores, keys = inputs(n_keys, d_k, n_queries, spread)
     mask = np.random.default_rng(14).random(scores.shape) < 0.6
@@ -79,25 +79,23 @@ def test_saturated_rows_keep_their_digits(n_keys, d_k):
 
 
 ROWS, KEYS = np.zeros((3, 2, 5)), np.zeros((3, 5, 4))
-NOT_FINITE = [[0.0, 1.0], [0.0, np.nan]]
 
 
-@pytest.mark.parametrize(
-    ("scores", "divisors", "options", "message"),
-    [
-        (np.zeros(3), 1.0, {}, r"\(\.\.\., n_queries, n_keys\) with 2 keys or more, got \(3,\)"),
-        (ROWS[0], 1.0, {"keys": KEYS}, r"keys: expected \(5, d_k\), got \(3, 5, 4\)"),
-        (ROWS, "d_k^1/2", {}, r"scores tell no d_k.*Scaling.parse\('d_k\^1/2'\).divisor\(d_k, "),
-        (ROWS, 1e-310, {}, "divisors: expected finite numbers from 1e-300, got 1e-310"),
-        (NOT_FINITE, 1.0, {}, r"a finite largest score, got nan in row \(1\)"),
-        (
-            ROWS,
-            1.0,
-            {"gradients": ROWS},
-            r"gradients: expected \(3, 2, 5\) beside keys, got .* without",
-        ),
-    ],
-)
-def test_wrong_arguments_are_refused(scores, divisors, options, message):
+WRONG = {
+    r"\(\.\.\., n_queries, n_keys\) with 2 keys or more, got \(3,\)": (np.zeros(3), 1.0),
+    r"keys: expected \(5, d_k\), got \(3, 5, 4\)": (ROWS[0], 1.0, KEYS),
+    r"scores tell no d_k.*Scaling.parse\('d_k\^1/2'\).divisor\(d_k, ": (ROWS, "d_k^1/2"),
+    "divisors: expected finite numbers from 1e-300, got 1e-310": (ROWS, 1e-310),
+    r"a finite largest score, got nan in row \(1\)": ([[0.0, 1.0], [0.0, np.nan]], 1.0),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_arguments_are_refused(message):
     with pytest.raises((ValueError, TypeError), match=message):
-        row_diagnostics(scores, divisors, **options)
+        row_diagnostics(*WRONG[message])
+
+
+def test_gradients_need_keys():
+    with pytest.raises(ValueError, match=r"gradients: expected \(3, 2, 5\) beside keys, got"):
+        row_diagnostics(ROWS, 1.0, gradients=ROWS)

@@ -11,6 +11,11 @@ sweeps:
     scaling: [unscaled, d_k^1/2]
     trials: 60
 other: {d_model: 24, n_heads: 2, scheme: kaiming}
+refused:
+  "got 64 and 8; the sweep leaves it at its default$":
+    {d_model: 16, n_heads: 4, n_keys: 8, scheme: gpt2, scaling: unscaled, trials: 60}
+  "did you mean d_model in experiment: initialisation":
+    {experiment: saturation, d_model: 16, n_keys: 8, scaling: unscaled, trials: 60}
 large: {d_model: 64, n_heads: 16, n_keys: 4096, scheme: t5, scaling: [unscaled, d_k^1/2]}
 edits:
   d_model: [16, [8, 16], [8, 16, 32], [2, 4, 8, 16, 32]]

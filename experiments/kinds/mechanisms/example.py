@@ -4,6 +4,11 @@ EXAMPLE = """
 sweeps:
   mechanisms: {d_k: 4, n_keys: 4, n_queries: 4, mask: window-2, scaling: unscaled, trials: 20}
 other: {softcap: 2, sink: 0, normalizer: sigmoid}
+refused:
+  "did you mean mask: window-2 in experiment: mechanisms":
+    {experiment: saturation, d_k: 4, n_keys: 4, n_queries: 4, mask: window-2, scaling: unscaled, trials: 20}
+  "figures: length in experiment: saturation":
+    {d_k: 4, n_keys: 4, n_queries: 4, scaling: unscaled, trials: 20, figures: length}
 large: {d_k: 8, n_keys: 2048, softcap: 5, scaling: [unscaled, d_k^1/2]}
 edits:
   further:

@@ -3,6 +3,9 @@
 EXAMPLE = """
 sweeps:
   rows: {d_k: [4, 64], n_keys: 8, n_queries: 3, scaling: [unscaled, d_k^1/2], trials: 2}
+refused:
+  "got a table of 320000 rows, expected at most 200000":
+    {d_k: [4, 64], n_keys: 8, n_queries: 5000, scaling: [unscaled, d_k^1/2], trials: 2}
 large: {d_k: 64, n_keys: 400, n_queries: 100, scaling: [unscaled, d_k^1/2]}
 edits:
   trials: [1]

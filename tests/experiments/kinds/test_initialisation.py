@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from experiments.config.loader import ConfigError
 from experiments.kinds.initialisation.cell import EXPERIMENT, Cell
 from experiments.measuring.experiment import MEASURED
 from sdpa.initialisation import Scheme
-from tests.examples import EXAMPLES, load_sweeps
 from tests.plain_rows import RULES
 
 CELL = Cell(d_model=12, n_heads=3, n_keys=7, n_queries=5, scheme=Scheme.parse("t5"), scaling=RULES)
@@ -46,14 +44,3 @@ def test_a_layer_is_that_of_its_definition(scheme, stds):
 def test_rows_count_as_independent_if_a_head_is_wide_enough():
     assert CELL.separate_rows == 5
     assert replace(CELL, n_heads=12).separate_rows == 1
-
-
-def test_a_config_with_its_keys_is_refused_in_plain_words(tmp_path):
-    (body,) = EXAMPLES["initialisation"]["sweeps"].values()
-    without = {key: value for key, value in body.items() if key != "n_queries"}
-    for experiment, keys, words in (
-        ("initialisation", without, "got 64 and 8; the sweep leaves it at its default$"),
-        ("saturation", body, "did you mean d_model in experiment: initialisation"),
-    ):
-        with pytest.raises(ConfigError, match=words):
-            load_sweeps(tmp_path, {"one": {"experiment": experiment} | keys})

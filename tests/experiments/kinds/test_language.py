@@ -25,9 +25,9 @@ SMALL = Cell(
 )
 
 
-def _states(cell: Cell, seed: int = 0):
+def _states(cell):
     """The states of a run under the only rule of a cell, with copies of its decoder."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     start = cell.start(rng)
     places = rng.integers(10_000, size=(cell.steps + 1, cell.n_sequences))
     (design,) = cell.designs()
@@ -35,7 +35,7 @@ def _states(cell: Cell, seed: int = 0):
         yield step, decoder.copy(), found
 
 
-def _losses(cell: Cell) -> np.ndarray:
+def _losses(cell):
     return np.array([found.losses.mean() for _, _, found in _states(cell)])
 
 
@@ -114,7 +114,7 @@ def test_a_run_that_leaves_the_range_of_numbers_ends():
 def test_the_loss_is_that_of_text_no_batch_has():
     trained, rest = corpus.trained_on(), corpus.held_out()
     text = "".join(corpus.characters()[token] for token in np.concatenate([trained, rest]))
-    assert text == corpus.TEXT.read_text(encoding="utf-8")
+    assert text == corpus.TEXT.read_text()
     assert len(rest) == pytest.approx(len(text) / 10, rel=0.01)
     stretches = corpus.held_out_stretches(64)
     assert stretches.shape == (32, 65)
@@ -125,7 +125,7 @@ def test_counts_of_characters_have_the_losses_that_docs_say(monkeypatch):
     """Counts of 2 to 4 characters in the text that decoders learn, 0.005 added to each, at the tested
     characters.
     """
-    text = corpus.TEXT.read_text(encoding="utf-8")
+    text = corpus.TEXT.read_text()
     n = len(corpus.trained_on())
     monkeypatch.setattr(corpus, "held_out", lambda: np.arange(n, len(text)))
     places = corpus.held_out_stretches.__wrapped__(64)[:, 1:].ravel()

@@ -6,11 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.config.loader import ConfigError
 from experiments.kinds.mechanisms.cell import KERNEL, Cell, MaskName, Sink
 from sdpa.masks import allowed_keys
 from sdpa.row_maps import NORMALIZERS
-from tests.examples import EXAMPLES, load_sweeps
 from tests.plain_attention import entropy
 from tests.plain_maps import plain_jacobian, plain_weights
 from tests.plain_rows import RULES
@@ -54,13 +52,3 @@ def test_the_rows_of_a_map_are_those_of_plain_loops(change):
         }
         found = {name: values[rule, draw, i] for name, values in rows.items()}
         assert found == pytest.approx(expected, rel=1e-6)
-
-
-def test_a_config_with_its_values_is_refused_in_plain_words(tmp_path):
-    (body,) = EXAMPLES["mechanisms"]["sweeps"].values()
-    for experiment, keys, words in (
-        ("saturation", body, "did you mean mask: window-2 in experiment: mechanisms"),
-        ("mechanisms", body | {"figures": "length"}, "figures: length in experiment: saturation"),
-    ):
-        with pytest.raises(ConfigError, match=words):
-            load_sweeps(tmp_path, {"one": {"experiment": experiment} | keys})

@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.config.sweep import Sweep
-from experiments.kinds.network.cell import (
-    EXPERIMENT,
-    LAYERS,
-    Cell,
-    measure,
-    tabulate,
-)
+from experiments.kinds.network.cell import EXPERIMENT, LAYERS, Cell, measure, tabulate
 from experiments.kinds.network.layer import OF_LAYER
 from experiments.kinds.network.tables import BY_LAYER, law_of, with_law
 from experiments.measuring.experiment import MEASURED

@@ -6,21 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.config.loader import ConfigError
 from experiments.kinds.rows.cell import EXPERIMENT, Cell
 from experiments.measuring.experiment import MEASURED
-from tests.examples import EXAMPLES, load_sweeps
 from tests.plain_attention import attention
 from tests.plain_rows import RULES
 
-CELL = Cell(
-    d_k=5,
-    n_keys=3,
-    n_queries=2,
-    key_std=1.5,
-    query_std=1.5,
-    scaling=RULES,
-)
+CELL = Cell(d_k=5, n_keys=3, n_queries=2, key_std=1.5, query_std=1.5, scaling=RULES)
 
 
 @pytest.mark.parametrize(("mask", "seen"), [("none", (3, 3)), ("causal", (2, 3))])
@@ -39,9 +30,3 @@ def test_scores_and_weights_are_those_of_the_draws(mask, seen):
         plain = attention([queries[trial, query].tolist()], visible, divisor=divisor)
         for name, column in (("scaled_scores", "scaled_score"), ("weights", "weight")):
             assert row[column] == pytest.approx(plain[name][0][key], rel=1e-12), name
-
-
-def test_a_table_too_large_to_read_is_refused(tmp_path):
-    large = EXAMPLES["rows"]["sweeps"]["rows"] | {"experiment": "rows", "n_queries": 5000}
-    with pytest.raises(ConfigError, match="got a table of 320000 rows, expected at most 200000"):
-        load_sweeps(tmp_path, {"one": large})

@@ -5,6 +5,7 @@ import itertools
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -13,7 +14,6 @@ from experiments.measuring import sampling
 from experiments.measuring.chunk import Chunk
 from experiments.measuring.columns import cell_fields
 from experiments.measuring.experiment import MEASURED
-from experiments.measuring.kernel import RowMeasurement
 from experiments.measuring.row_metrics import METRICS
 from sdpa import LAWS, Scaling
 from tests.plain_rows import rows_of_draw, score_variance
@@ -37,8 +37,7 @@ def plain_metrics(draws, divisor, *, causal=False):
     """Every metric of draws (keys, queries, ...) from its definition, and all scores."""
     found = [rows_of_draw(queries, keys, divisor, causal=causal) for keys, queries, _ in draws]
     of_draws, scores = zip(*found, strict=True)
-    names = [name for name, values in of_draws[0].items() if values]
-    means = {name: np.mean([of_draw[name] for of_draw in of_draws]) for name in names}
+    means = pd.concat(map(pd.DataFrame, of_draws)).mean()
     roots = {metric.name for metric in METRICS if metric.kind == "root"}
     rows = {name: math.sqrt(value) if name in roots else value for name, value in means.items()}
     found = rows | {
@@ -50,7 +49,7 @@ def plain_metrics(draws, divisor, *, causal=False):
     return found, scores
 
 
-def replay(cell: Cell, trials: int, seed: int):
+def replay(cell, trials, seed):
     """The draws that `measure` makes of one batch, in its order, from the definition of each key."""
     rng = np.random.default_rng(seed)
     (of_gradients,) = rng.spawn(1)
@@ -73,7 +72,7 @@ def replay(cell: Cell, trials: int, seed: int):
     return list(zip(keys, queries, gradients, strict=True))
 
 
-def rows_of(cell: Cell, measurement: RowMeasurement):
+def rows_of(cell, measurement):
     return KERNEL.tabulate(cell, measurement)[MEASURED]
 
 
