@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.config.errors import TableError
 from experiments.config.paths import ALL_METRICS, DERIVED, SUMMARY
 from experiments.config.sweep import Sweep
-from experiments.measuring.columns import RULES, names
+from experiments.measuring.columns import RULES, names, usual_axes
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.running.files import checksum, write_atomically
@@ -144,7 +144,8 @@ class Stored:
         their checksums.
         """
         sidecar = read_sidecar(self.sidecar)
-        got = {"seed": sidecar.get("seed"), **sidecar["parameters"]}
+        usual = {name: [value] for name, value in usual_axes(self.sweep.experiment.cell).items()}
+        got = {"seed": sidecar.get("seed"), **usual, **sidecar["parameters"]}
         expected = {"seed": self.sweep.seed, **self.sweep.parameters()}
         for key in {**expected, **got}:
             if got.get(key) != expected.get(key):
