@@ -53,6 +53,19 @@ class Decoder:
         """The same weights in arrays of their own."""
         return deepcopy(self)
 
+    def astype(self, dtype: npt.DTypeLike) -> Decoder:
+        """The same weights in another precision."""
+
+        def block(of: Block) -> Block:
+            arrays = {name: array for name, array in vars(of).items() if array is not None}
+            return Block(**{name: array.astype(dtype) for name, array in arrays.items()})
+
+        return Decoder(
+            self.embedding.astype(dtype),
+            tuple(block(each) for each in self.blocks),
+            self.unembedding.astype(dtype),
+        )
+
 
 @dataclass(frozen=True)
 class Pass:

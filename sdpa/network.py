@@ -47,6 +47,7 @@ class Design:
         n_heads, n_key_heads: heads of queries, and of keys and values; the second divides the
             first, and each head of keys serves a block of consecutive heads of queries.
         divisor: of the scores; 1 for none. An array has one for each query, (n, 1).
+        gradient_divisor: divides the gradients at the scores once more, in the backward pass alone.
         mask: a name of `sdpa.masks`.
         norm: `pre`, `post` or `none`.
         residual: the weight a of the stream in each sum.
@@ -66,6 +67,7 @@ class Design:
     row_map: RowMap = PLAIN
     epsilon: float = 0.0
     qk_norm: bool = False
+    gradient_divisor: float = 1.0
 
     def __post_init__(self) -> None:
         if self.n_heads % self.n_key_heads:
@@ -218,7 +220,7 @@ def block_backward(g: FloatArray, step: Steps, block: Block, design: Design) -> 
     to_v = _of_groups(step.weights.swapaxes(-1, -2) @ to_heads, design)
     to_weights = to_heads @ _for_queries(step.v, design).swapaxes(-1, -2)
     to_scores = _weights_backward(to_weights, step, design)
-    to_scores /= design.divisor
+    to_scores /= design.divisor * design.gradient_divisor
     to_q = to_scores @ _for_queries(step.k, design)
     to_k = _of_groups(to_scores.swapaxes(-1, -2) @ step.q, design)
 

@@ -109,6 +109,13 @@ def defaults(cell: type) -> dict[str, object]:
     }
 
 
+def usual_axes(cell: type) -> dict[str, Json]:
+    """The axes with a default and this default, as in a table: what a table that is older than an
+    axis has there.
+    """
+    return {name: as_json(value) for name, value in defaults(cell).items()}
+
+
 def as_json(value: object) -> Json:
     """A parameter as in tables and JSON: numbers stay numbers, everything else becomes its name.
 

@@ -15,7 +15,7 @@ import pandas as pd
 from experiments.config.errors import MeasurementError, TableError
 from experiments.config.sweep import Sweep
 from experiments.measuring.cells import CELL, Cell, Floats, Row, Sizes
-from experiments.measuring.columns import RULES, axis_names, describe, names
+from experiments.measuring.columns import RULES, axis_names, describe, names, usual_axes
 from experiments.measuring.experiment import MEASURED, AnyExperiment, Measurement
 from experiments.measuring.intervals import mean_interval
 from experiments.tables.layout import DIGITS
@@ -59,13 +59,15 @@ def with_exact(experiment: AnyExperiment, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def as_read(sweep: Sweep, written: pd.DataFrame) -> pd.DataFrame:
-    """The main table of a sweep from its file, which may lack metrics that were declared later, and
-    exact values.
+    """The main table of a sweep from its file, which may lack metrics and axes that were declared
+    later, and exact values.
 
     Raises:
         TableError: it lacks another column, or a row is of no cell of the sweep.
     """
     experiment = sweep.experiment
+    usual = usual_axes(experiment.cell)
+    written = written.assign(**{name: usual[name] for name in usual if name not in written})
     columns = names(experiment.table_columns)
     keys = [name for name in columns if name in (*axis_names(experiment.cell), RULES)]
     for metric in experiment.metrics:

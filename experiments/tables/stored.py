@@ -19,7 +19,7 @@ from experiments.config.errors import TableError
 from experiments.config.paths import ALL_METRICS, DERIVED, SUMMARY
 from experiments.config.sweep import Sweep
 from experiments.kinds.figures import SUMMARIES
-from experiments.measuring.columns import RULES, names
+from experiments.measuring.columns import RULES, names, usual_axes
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.running.files import checksum, write_atomically
@@ -145,7 +145,8 @@ class Stored:
         their checksums.
         """
         sidecar = read_sidecar(self.sidecar)
-        got = {"seed": sidecar.get("seed"), **sidecar["parameters"]}
+        usual = {name: [value] for name, value in usual_axes(self.sweep.experiment.cell).items()}
+        got = {"seed": sidecar.get("seed"), **usual, **sidecar["parameters"]}
         expected = {"seed": self.sweep.seed, **self.sweep.parameters()}
         for key in {**expected, **got}:
             if got.get(key) != expected.get(key):

@@ -1,13 +1,17 @@
 """Training of a decoder on text: a language model of characters, from its start, under each rule.
 
 A trial is one run per rule; the rules share the start and the batches of their trial. A batch is
-random stretches of the first nine tenths of `text/python.txt`; `test_loss` is that of 32 fixed
-stretches of the rest. All numbers are in single precision. Queries and keys have RoPE, of base 10,000.
+random stretches of the first nine tenths of the text; `test_loss` is that of 32 fixed stretches of
+the rest. All numbers are in single precision. Queries and keys have RoPE, of base 10,000.
+
+With careful readings, the last step's loss is that of the whole rest, and its heads are those of a
+pass of the same weights in double precision.
 
 Embeddings start as N(0, 1), the unembedding as N(0, 0.02^2), and W_Q and W_K as `initial` says;
 other matrices with the variance 1/rows, those onto the stream divided by sqrt(2 layers) as well.
 Then W_Q and W_K are divided by initial_divisor. The learning rate rises linearly over the steps of
-the warm-up and stays; that of W_Q and W_K is divided by rate_divisor.
+the warm-up, and stays or falls linearly to 0; that of W_Q and W_K is divided by rate_divisor. The
+gradients at q and k are divided by gradient_divisor, so that a rule can divide in one pass alone.
 
 With `normalize`, q and k have r.m.s. 1 in each head before RoPE; `gain` multiplies q, by 1 at the
 start, and a learned one has the learning rate of other weights. The row map of `sdpa.row_maps` stands
@@ -18,7 +22,7 @@ A run ends once its numbers are too large; it keeps the values of its last recor
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
@@ -27,7 +31,9 @@ from annotated_types import Ge, Gt, Le
 
 from experiments.kinds.language.corpus import (
     TESTED,
+    TextName,
     Tokens,
+    all_held_out,
     characters,
     held_out_stretches,
     stretches,
@@ -48,7 +54,7 @@ from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.metric import Metric, metric_columns, metric_row
 from experiments.measuring.quantiles import Histograms, Quantile
 from sdpa import Scaling
-from sdpa.decoder import Decoder, OptimizerName, Pass, losses
+from sdpa.decoder import Decoder, OptimizerName, Pass, loss_and_gradients, losses
 from sdpa.network import Block, Design
 from sdpa.row_maps import NORMALIZERS, Normalizer, RowMap
 
@@ -89,6 +95,9 @@ class Cell(ScaledCell):
     rate_divisor: Annotated[
         Scaling, Meaning("rule whose divisor divides the learning rate of W_Q and W_K")
     ] = _UNSCALED
+    gradient_divisor: Annotated[
+        Scaling, Meaning("rule whose divisor divides the gradients at q and k, beside the scores'")
+    ] = _UNSCALED
     layers: Annotated[int, Ge(1), Le(64), Meaning("blocks of attention and an MLP")] = 4
     n_heads: Annotated[_Size, Meaning("heads; those of values share the width")] = 1
     width: Annotated[
@@ -100,6 +109,10 @@ class Cell(ScaledCell):
     warmup: Annotated[
         int, Ge(0), Le(2**20), Meaning("steps over which the learning rate rises; 0 for none")
     ] = 30
+    decay: Annotated[
+        Literal["none", "linear"],
+        Meaning("learning rate after the warm-up: constant, or falling linearly to 0"),
+    ] = "none"
     clip: Annotated[
         float,
         Ge(0),
@@ -123,11 +136,22 @@ class Cell(ScaledCell):
     normalizer: Annotated[
         Normalizer, Meaning("function from capped scores to weights: softmax or sigmoid")
     ] = NORMALIZERS["softmax"]
+    text: Annotated[
+        TextName,
+        Meaning("text that is learned: Python's language reference or SciPy's docstrings"),
+    ] = "python"
+    readings: Annotated[
+        Literal["quick", "careful"],
+        Meaning(
+            "what the last step is read from: 32 stretches of held-out text and single precision, or "
+            "all of that text and double precision"
+        ),
+    ] = "quick"
 
-    def weight_divisors(self) -> list[float]:
-        """The divisors of the initial W_Q and W_K, and of their learning rate."""
-        rules = self.initial_divisor, self.rate_divisor
-        return [rule.divisor(self.d_k, self.n_keys) for rule in rules]
+    def weight_divisors(self) -> dict[str, float]:
+        """The divisors of the initial W_Q and W_K, of their learning rate, and of gradients."""
+        names = "initial_divisor", "rate_divisor", "gradient_divisor"
+        return {name: getattr(self, name).divisor(self.d_k, self.n_keys) for name in names}
 
     def problem(self) -> str | None:
         """As `Cell.problem`."""
@@ -135,9 +159,7 @@ class Cell(ScaledCell):
             return f"d_k: expected an even number, for RoPE, got {self.d_k}"
         if self.width % self.n_heads:
             return f"width: expected a multiple of n_heads = {self.n_heads}, got {self.width}"
-        for name, divisor in zip(
-            ("initial_divisor", "rate_divisor"), self.weight_divisors(), strict=True
-        ):
+        for name, divisor in self.weight_divisors().items():
             if divisor < _SMALLEST_DIVISOR:
                 least = f"expected a divisor of at least {_SMALLEST_DIVISOR}"
                 return f"{name}: {least}, got {divisor:g}"
@@ -191,6 +213,7 @@ class Cell(ScaledCell):
                 self.n_heads,
                 self.n_heads,
                 divisor,
+                gradient_divisor=self.weight_divisors()["gradient_divisor"],
                 rope_base=_ROPE_BASE,
                 row_map=RowMap(self.softcap, normalizer=self.normalizer.name),
                 epsilon=_EPSILON,
@@ -202,14 +225,15 @@ class Cell(ScaledCell):
         return Recipe(
             self.optimizer,
             self.learning_rate,
-            self.learning_rate / self.weight_divisors()[1],
+            self.learning_rate / self.weight_divisors()["rate_divisor"],
             self.warmup,
             self.clip,
+            self.steps if self.decay == "linear" else 0,
         )
 
     def start(self, rng: np.random.Generator) -> Decoder:
         """The initial weights."""
-        width, of_keys, vocabulary = self.width, self.n_heads * self.d_k, len(characters())
+        width, of_keys, vocabulary = self.width, self.n_heads * self.d_k, len(characters(self.text))
         onto_stream = math.sqrt(2 * self.layers)
 
         def matrix(rows: int, columns: int, over: float = 1.0, deviation: float = 0.0) -> Floats:
@@ -217,13 +241,14 @@ class Cell(ScaledCell):
             drawn *= (deviation or 1 / math.sqrt(rows)) / over
             return drawn
 
-        of_queries = _SMALL if self.initial == "small" else 0.0, self.weight_divisors()[0]
+        divisor = self.weight_divisors()["initial_divisor"]
+        of_queries = divisor, _SMALL if self.initial == "small" else 0.0
         ones = np.ones((self.n_heads, 1, 1), np.float32)
 
         def block() -> Block:
             return Block(
-                query=matrix(width, of_keys, of_queries[1], of_queries[0]),
-                key=matrix(width, of_keys, of_queries[1], of_queries[0]),
+                query=matrix(width, of_keys, *of_queries),
+                key=matrix(width, of_keys, *of_queries),
                 value=matrix(width, width),
                 output=matrix(width, width, onto_stream),
                 up=matrix(width, 4 * width),
@@ -263,7 +288,7 @@ def _trial(cell: Cell, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """One run of each rule; the start and the places of the batches are drawn first."""
     start = cell.start(rng)
     shape = cell.steps + 1, cell.n_sequences
-    places = rng.integers(len(trained_on()) - cell.n_keys, size=shape)
+    places = rng.integers(len(trained_on(cell.text)) - cell.n_keys, size=shape)
     with np.errstate(over="ignore", invalid="ignore"):  # `train` looks at each step
         runs = [_recorded(cell, design, start, places) for design in cell.designs()]
     of_runs, heads = (np.array(values) for values in zip(*runs, strict=True))
@@ -274,7 +299,7 @@ def run(
     cell: Cell, design: Design, start: Decoder, places: Tokens
 ) -> Iterator[tuple[int, Decoder, Pass]]:
     """A run from a start on batches from these places of the text, as `train` yields it."""
-    batches = (stretches(trained_on(), batch, cell.n_keys + 1) for batch in places)
+    batches = (stretches(trained_on(cell.text), batch, cell.n_keys + 1) for batch in places)
     return train(start, batches, design, cell.recipe())
 
 
@@ -286,10 +311,21 @@ def _recorded(cell: Cell, design: Design, start: Decoder, places: Tokens) -> tup
     for step, decoder, found in run(cell, design, start, places):
         if step in recorded:
             place = recorded.index(step)
+            tested = held_out_stretches(cell.text, cell.n_keys)
+            if step == cell.steps and cell.readings == "careful":
+                tested = all_held_out(cell.text, cell.n_keys)
+                last = stretches(trained_on(cell.text), places[step], cell.n_keys + 1)
+                found = loss_and_gradients(decoder.astype(np.float64), last, design)
             of_runs[place:] = _LOSS_OF_ENDED, embedding_gradient(found)
-            of_runs[place, 0] = losses(decoder, held_out_stretches(cell.n_keys), design).mean()
+            of_runs[place, 0] = _mean_loss(decoder, tested, design)
             heads[place:] = of_heads(found, design.row_map)
     return of_runs, heads
+
+
+def _mean_loss(decoder: Decoder, tested: Tokens, design: Design) -> float:
+    """The mean loss over stretches, `TESTED` of them at a time, so that memory stays bounded."""
+    parts = [tested[first : first + TESTED] for first in range(0, len(tested), TESTED)]
+    return float(np.concatenate([losses(decoder, part, design) for part in parts]).mean())
 
 
 def _median(name: str, meaning: str, title: str, formula: str = "", unit: str = "") -> Metric:
@@ -322,6 +358,17 @@ _SHOWN = {
         "$|dL/dq|$, median",
     ),
 }
+
+
+def _geometric_mean(values: Floats, axis: tuple[int, int]) -> Floats:
+    return np.asarray(np.exp(np.log(values).mean(axis=axis)))
+
+
+_OVER_HEADS: Mapping[str, Callable[..., Floats]] = {
+    "mean": np.mean,
+    "geometric": _geometric_mean,
+    "largest": np.max,
+}
 METRICS = (
     _median(
         "final_loss",
@@ -349,6 +396,14 @@ METRICS = (
         for name, (meaning, title) in _SHOWN.items()
         for when in ("before", "after")
     ),
+    *(
+        _median(
+            f"query_gradient_{name}_after",
+            f"median of |dL/dq| of a head, {name} over heads; after training, median over runs",
+            f"$|dL/dq|$, {name} over heads, after training",
+        )
+        for name in _OVER_HEADS
+    ),
 )
 
 
@@ -370,6 +425,10 @@ def _ends(runs: Runs) -> dict[str, Floats]:
         "diverged": 1.0 * ((loss[..., -1] > loss[..., 0]) | (loss[..., -1] == _LOSS_OF_ENDED)),
         **{f"{name}_before": values[..., 0] for name, values in series.items()},
         **{f"{name}_after": values[..., -1] for name, values in series.items()},
+        **{
+            f"query_gradient_{name}_after": over(median[..., -1, :, :], axis=heads)
+            for name, over in _OVER_HEADS.items()
+        },
     }
 
 

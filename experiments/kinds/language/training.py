@@ -52,6 +52,13 @@ class Recipe:
     of_queries: float  # the same, of W_Q and W_K
     warmup: int  # steps over which the rates rise
     clip: float  # largest norm of the gradient to all weights; 0 for none
+    until: int  # step at which the rates have fallen to 0; 0 for rates that stay
+
+    def share(self, step: int) -> float:
+        """The share of its learning rates that a step has, from 0."""
+        warmed = min(1.0, (step + 1) / max(self.warmup, 1))
+        left = (self.until - step) / max(self.until - self.warmup, 1) if self.until else 1.0
+        return min(warmed, left)
 
 
 def train(
@@ -77,8 +84,7 @@ def train(
         clipped = min(1.0, recipe.clip / norm) if recipe.clip else 1.0
         for each in gradients:
             each *= clipped / found.losses.size  # the loss of a step is a mean
-        warmed = min(1.0, (step + 1) / max(recipe.warmup, 1))
-        optimizer.step(gradients, [warmed * rate for rate in rates])
+        optimizer.step(gradients, [recipe.share(step) * rate for rate in rates])
         if not max(np.abs(array).max() for _, array in named) <= _LARGEST_WEIGHT:
             return
 

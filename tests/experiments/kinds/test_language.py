@@ -16,6 +16,7 @@ from experiments.kinds.language.tables import bands
 from experiments.measuring.chunk import Chunk
 from experiments.tables.results import SweepAxes
 from sdpa import Scaling, diagnose_scores
+from sdpa.decoder import losses
 from sdpa.row_maps import PLAIN as PLAIN_ROWS
 from tests.prose import agrees, numbers
 
@@ -102,6 +103,53 @@ def test_the_learning_rate_rises_over_the_warmup():
     assert change == pytest.approx(0.001, rel=1e-3)  # a first step of Adam is the rate
 
 
+def test_a_decaying_rate_falls_linearly_to_0():
+    """Without momentum's first step, a step of Adam is the rate while gradients keep their signs."""
+    recipe = replace(SMALL, steps=50, warmup=10, decay="linear").recipe()
+    shares = [recipe.share(step) for step in (0, 9, 10, 30, 49, 50)]
+    assert shares == pytest.approx([0.1, 1, 1, 0.5, 1 / 40, 0])
+
+
+def test_a_divisor_of_one_pass_alone():
+    """Divided in both passes by hand, a decoder is the one with the rule; forward alone has its losses at
+    the start, and gradients at q that are larger by the divisor.
+    """
+
+    def first(cell):
+        return next(_states(cell))[2]
+
+    divided, plain = first(SMALL), first(replace(SMALL, scaling=(PLAIN,)))
+    forward = first(replace(SMALL, gradient_divisor=Scaling.parse("0.0625")))
+    backward = first(replace(SMALL, scaling=(PLAIN,), gradient_divisor=ROOT))
+    top = -1  # the block whose gradient passes through no other
+    for one, other, factor in ((forward, divided, 16), (backward, plain, 1 / 16)):
+        np.testing.assert_array_equal(one.losses, other.losses)
+        q, expected = one.to_blocks[top].q, factor * other.to_blocks[top].q
+        np.testing.assert_allclose(q, expected, rtol=1e-4, atol=1e-9)
+
+
+def test_careful_readings_are_of_all_text_in_double_precision():
+    cell = replace(SMALL, scaling=(PLAIN,), readings="careful", n_keys=64)
+    careful, quick = (
+        language.measure(one, 1, np.random.default_rng(0))
+        for one in (cell, replace(cell, readings="quick"))
+    )
+    np.testing.assert_array_equal(careful.of_runs[..., :-1, :], quick.of_runs[..., :-1, :])
+    np.testing.assert_allclose(careful.of_heads, quick.of_heads, rtol=1e-3, atol=1e-8)
+    assert (careful.of_heads[..., -1, :, :, :] != quick.of_heads[..., -1, :, :, :]).all()
+
+    rng = np.random.default_rng(0)
+    start, (design,) = cell.start(rng), cell.designs()
+    shape = cell.steps + 1, cell.n_sequences
+    places = rng.integers(len(corpus.trained_on("python")) - 64, size=shape)
+    states = run(cell, design, start, places)
+    decoder = next(decoder for step, decoder, _ in states if step == cell.steps)
+    rest = corpus.held_out("python")
+    firsts = range(0, len(rest) - 64, 64)
+    expected = [losses(decoder, rest[None, i : i + 65], design).mean() for i in firsts]
+    assert careful.of_runs[0, 0, -1, 0] == pytest.approx(np.mean(expected), rel=1e-6)
+
+
 def test_a_run_that_leaves_the_range_of_numbers_ends():
     cell = replace(SMALL, optimizer="momentum", learning_rate=1e5, scaling=(PLAIN, ROOT))
     chunks = [Chunk(language.EXPERIMENT, cell, i, 1, seed=0).measure() for i in range(2)]
@@ -111,24 +159,29 @@ def test_a_run_that_leaves_the_range_of_numbers_ends():
     assert all(np.isfinite(row["query_gradient"]) for row in rows["heads"])
 
 
-def test_the_loss_is_that_of_text_no_batch_has():
-    trained, rest = corpus.trained_on(), corpus.held_out()
-    text = "".join(corpus.characters()[token] for token in np.concatenate([trained, rest]))
-    assert text == corpus.TEXT.read_text()
+@pytest.mark.parametrize("name", ["python", "scipy"])
+def test_the_loss_is_that_of_text_no_batch_has(name):
+    trained, rest = corpus.trained_on(name), corpus.held_out(name)
+    characters = corpus.characters(name)
+    text = "".join(characters[token] for token in np.concatenate([trained, rest]))
+    assert text == corpus.text(name)
     assert len(rest) == pytest.approx(len(text) / 10, rel=0.01)
-    stretches = corpus.held_out_stretches(64)
+    stretches = corpus.held_out_stretches(name, 64)
     assert stretches.shape == (32, 65)
     assert stretches[-1].tolist() == rest[-65:].tolist()
+    predicted = corpus.all_held_out(name, 64)[:, 1:].ravel()
+    assert predicted.tolist() == rest[1 : len(predicted) + 1].tolist()
+    assert len(rest) - 65 <= len(predicted) < len(rest)
 
 
 def test_counts_of_characters_have_the_losses_that_docs_say(monkeypatch):
     """Counts of 2 to 4 characters in the text that decoders learn, 0.005 added to each, at the tested
     characters.
     """
-    text = corpus.TEXT.read_text()
-    n = len(corpus.trained_on())
-    monkeypatch.setattr(corpus, "held_out", lambda: np.arange(n, len(text)))
-    places = corpus.held_out_stretches.__wrapped__(64)[:, 1:].ravel()
+    text = corpus.text("python")
+    n = len(corpus.trained_on("python"))
+    monkeypatch.setattr(corpus, "held_out", lambda _: np.arange(n, len(text)))
+    places = corpus.held_out_stretches.__wrapped__("python", 64)[:, 1:].ravel()
     counts = Counter(text[i : i + size] for size in range(1, 5) for i in range(n + 1 - size))
     rest = 0.005 * len({*text})
     losses = []
@@ -146,7 +199,7 @@ def test_a_learned_gain_moves_towards_the_divisor():
     cell = Cell(64, 64, 0.004, (PLAIN, ROOT), normalize="rms", gain="learned")
     rng = Chunk(language.EXPERIMENT, cell, 0, 1, seed=0).generator()
     start, shape = cell.start(rng), (cell.steps + 1, cell.n_sequences)
-    places = rng.integers(len(corpus.trained_on()) - cell.n_keys, size=shape)
+    places = rng.integers(len(corpus.trained_on(cell.text)) - cell.n_keys, size=shape)
     *_, (_, decoder, _) = run(cell, next(cell.designs()), start, places)
     gains = [block.query_gain.item() for block in decoder.blocks]
     (printed,) = numbers("the gains of the four layers end at #, #, # and #")
