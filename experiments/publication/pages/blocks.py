@@ -137,6 +137,7 @@ BLOCKS: dict[str, Callable[[Source], str]] = {
     "network-growth": numbers.network_growth,
     "networks": numbers.networks,
     "trained": numbers.trained,
+    "power": numbers.power,
     "statements": numbers.statement_counts,
     "diagnosis": _diagnosis,
     "diagnose-example": lambda _: printed_diagnosis(),

@@ -1,7 +1,9 @@
 """Tables of numbers in generated Markdown, from the tables of sweeps."""
 
 import os
+from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,10 +12,14 @@ import pandas as pd
 
 from experiments.figures.words import short
 from experiments.measuring.experiment import MEASURED
+from experiments.measuring.metric import Metric
 from experiments.publication.pages.markup import code, digits, formulas, markdown
 from experiments.publication.pages.statements import counts, read_statements
+from experiments.tables.analyse import agreement
+from experiments.tables.results import Results
 from experiments.tables.stored import sidecar_path
 from experiments.tables.study import Study
+from experiments.tables.verdicts import ALARM, verdicts
 
 _USUAL = 64  # d_k
 _METRICS = {
@@ -23,6 +29,8 @@ _METRICS = {
     "query_gradient_norm_median_exact": "gradient to the median query, |dL/dq|",
     "query_gradient_norm_exact": "gradient to a query, root mean square",
 }
+
+_FACTORS = 1.01, 1.03, 1.1  # of planted faults
 
 
 class Source(NamedTuple):
@@ -122,3 +130,38 @@ def statement_counts(source: Source) -> str:
     """The number of statements by source and verdict."""
     by_source = counts(read_statements(source.study.folder))
     return markdown(["source", *by_source], by_source.itertuples(), "-" + "r" * by_source.shape[1])
+
+
+def power(source: Source) -> str:
+    """The number of metrics of sweeps that the check finds if one alone is off by a factor, and those
+    that it misses at the last factor.
+
+    A metric without an exact value, or with none but 0, stays as it was.
+    """
+    study = source.study
+    tests = len(agreement(study.values()).values)
+    planted = [
+        (results, metric, tests - len(_p_values(results, metric, 1)))
+        for results in study.values()
+        for metric in results.metrics.values()
+        if metric.exact and results.measured[f"{metric.name}_exact"].fillna(0).any()
+    ]
+    found = []
+    for factor in _FACTORS:
+        missed = defaultdict(list)
+        for results, metric, others in planted:
+            p_values = _p_values(results, metric, factor)
+            if not (p_values * (others + len(p_values)) < ALARM).any():
+                missed[code(results.name)].append(code(metric.name))
+        number = len(planted) - sum(map(len, missed.values()))
+        found.append([factor, f"{number} of {len(planted)}"])
+    rows = [[sweep, ", ".join(names)] for sweep, names in missed.items()]
+    lost = markdown(["sweep", f"not found at {factor}"], rows)
+    return f"{markdown(['a metric of a sweep times', 'found'], found, 'rr')}\n\n{lost}"
+
+
+def _p_values(results: Results, metric: Metric, factor: float) -> pd.Series:
+    """Of the tests of a metric that is off by a factor, with its interval."""
+    columns = [f"{metric.name}{end}" for end in ("", "_low", "_high")]
+    faulty = results.measured.assign(**results.measured[columns] * factor)
+    return verdicts(replace(results.experiment, metrics=(metric,)), faulty)["p_value"].dropna()
