@@ -20,9 +20,10 @@ sweeps:
     scaling: [unscaled, d_k^1/2]
     trials: TRIALS
   second:
-    experiment: distribution
+    experiment: saturation
     d_k: [64, 128]
-    trials: TRIALS00
+    n_keys: 8
+    trials: TRIALS0
 """
 
 

@@ -59,22 +59,16 @@ def tree(tmp_path) -> Path:
     return tree
 
 
-# One of each experiment, each with a figure if it has one, and one with a precision.
-KEPT = (
-    "dimension",
-    "length",
-    "initialisation",
-    "language",
-    "network",
-    "dot_products",
-    "single_rows",
-)
-
-
 def with_other_axes(config: dict) -> None:
-    """Fewer sweeps, other widths, a single rule, rows of 5 keys, and a new name."""
-    config["sweeps"] = {name: body for name, body in config["sweeps"].items() if name in KEPT}
-    config["sweeps"]["mine"] = config["sweeps"].pop("dimension")
+    """The first sweep of each experiment, and the first with a precision; with other widths, a single
+    rule, rows of 5 keys, and a new name.
+    """
+    kinds: dict[tuple, str] = {}
+    for name, body in config["sweeps"].items():
+        kinds.setdefault((body["experiment"], "precision" in body), name)
+    first, *others = kinds.values()
+    kept = {"mine": first} | {name: name for name in others}
+    config["sweeps"] = {new: config["sweeps"][name] for new, name in kept.items()}
     other = {
         "d_k": [8, 32, 128],
         "layers": [1, 2],

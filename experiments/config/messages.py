@@ -129,8 +129,8 @@ def _known_keys(key: str, experiment: str, *, in_variant: bool) -> str:
 def _other_word(word: str, experiment: str) -> str:
     """Our key for a foreign name, or one of other experiments; empty without any.
 
-    >>> _other_word("seq_len", "saturation"), _other_word("softcap", "rows")
-    ('n_keys', 'softcap in experiment: language or mechanisms')
+    >>> _other_word("seq_len", "saturation"), _other_word("layers", "rows")
+    ('n_keys', 'layers in experiment: language or network')
     """
     meant = _OTHER_WORDS.get(word, word)
     key, value = re.split(r"\W", meant)[0], meant.partition(": ")[2] or None
@@ -148,8 +148,8 @@ def _elsewhere(meant: str, experiments: list[str]) -> str:
 def _takers(key: str, value: object = None) -> list[str]:
     """The experiments with a key; those that take a value of it, if one is given.
 
-    >>> _takers("sink"), _takers("mask", "window-4"), _takers("normalize", "l2")
-    (['mechanisms'], ['mechanisms'], ['mechanisms', 'rows', 'saturation'])
+    >>> _takers("layers"), _takers("norm", "post")
+    (['language', 'network'], ['network'])
     """
     fields = {name: sweep_model(name).model_fields.get(key) for name in experiment_names()}
     return [

@@ -39,9 +39,10 @@ class Chunk:
         """The chunks of a cell, in merge order: each of the cell's `chunk_trials`, the last of
         those left over.
 
-        >>> from experiments.kinds.distribution.cell import EXPERIMENT, Cell
-        >>> [(chunk.index, chunk.trials) for chunk in Chunk.of_cell(EXPERIMENT, Cell(d_k=2**20), 30, 0)]
-        [(0, 16), (1, 14)]
+        >>> from experiments.kinds.saturation.cell import EXPERIMENT, Cell
+        >>> cell = Cell(d_k=4, n_keys=2**14, scaling=())
+        >>> [(chunk.index, chunk.trials) for chunk in Chunk.of_cell(EXPERIMENT, cell, 20, 0)]
+        [(0, 15), (1, 5)]
         """
         size = cell.chunk_trials
         for index, first in enumerate(range(0, trials, size), first_index):

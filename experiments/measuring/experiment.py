@@ -76,7 +76,7 @@ def load_experiment(name: str) -> AnyExperiment:
         ModuleNotFoundError: no folder of `experiments.kinds` has the name.
         TypeError: its EXPERIMENT is something else, or has another name.
 
-    >>> load_experiment("distribution").table_columns[0].name
+    >>> load_experiment("saturation").table_columns[0].name
     'd_k'
     """
     experiment: AnyExperiment = importlib.import_module(f"experiments.kinds.{name}.cell").EXPERIMENT

@@ -54,10 +54,10 @@ def from_theory(
     """A function of `sdpa.theory` at the arguments that a cell gives, or a field of what it
     returns; NaN where theory does not know it.
 
-    >>> from experiments.kinds.distribution.cell import Cell
+    >>> from experiments.measuring.sampling import SampledCell
     >>> from sdpa import PairLaw
     >>> of_law = from_theory("score_mean", lambda cell: (cell.d_k, 1.0, PairLaw(normalize="l2", query_mean=1.0)))
-    >>> of_law(Cell(d_k=4))
+    >>> of_law(SampledCell(d_k=4, n_keys=8, scaling=()))
     nan
     """
 

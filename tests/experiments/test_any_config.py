@@ -5,6 +5,7 @@ of two keys: tables, check, figures with true captions, and a page come out.
 import functools
 import itertools
 import re
+from collections.abc import Sequence
 
 import matplotlib as mpl
 import numpy as np
@@ -35,12 +36,9 @@ from tests.examples import EDITS, load_sweeps, with_common
 
 FURTHER = "further"  # axes beside those that every sweep of the experiment has
 PRODUCTS = [[0, 0, 0, 0], [0, 1, 2, 3], [0, 2, 3, 1], [0, 3, 1, 2]]  # of that field, where + is ^
-# Of the fifth column of the array: `saturation` has all sixteen points, and of the others three each half
-# of them.
-FIFTH = {"saturation": (0, 1, 2, 3), "network": (0, 1), "mechanisms": (0, 1), "rows": (0, 1)}
 
 
-def covering(choices: dict[str, list], fifth: tuple[int, ...]) -> list[dict[str, object]]:
+def covering(choices: dict[str, list], fifth: Sequence[int]) -> list[dict[str, object]]:
     """Points of a grid of at most four keys of at most four values: those of the orthogonal array over
     the field of four elements with these values in the fifth column.
 
@@ -61,8 +59,12 @@ def covering(choices: dict[str, list], fifth: tuple[int, ...]) -> list[dict[str,
 
 
 def grids(name: str) -> list[dict[str, object]]:
-    """The sweeps of an experiment."""
-    points = covering(with_common(name, "edits", EDITS), FIFTH.get(name, (2, 3)))
+    """The sweeps of an experiment: all points for the question itself, and of the others half of them,
+    in turn.
+    """
+    half = 2 * (experiment_names().index(name) % 2)
+    fifth = range(4) if name == "saturation" else (half, half + 1)
+    points = covering(with_common(name, "edits", EDITS), fifth)
     further = [point.pop(FURTHER, {}) for point in points]
     return [
         {"experiment": name} | point | others for point, others in zip(points, further, strict=True)

@@ -23,7 +23,6 @@ from experiments.running.work import cell_chunks
 from tests.plain_rows import RULES
 
 ROWS = rows.Cell(d_k=4, n_keys=5, scaling=RULES, n_queries=3)
-HASHED = {"saturation", "rows", "distribution", "language"}
 CHUNK = Chunk(rows.EXPERIMENT, ROWS, 2, 3, seed=3)
 
 
@@ -84,7 +83,7 @@ def test_chunks_follow_the_code_that_measures_them_and_pictures_all_code(tmp_pat
     for package in ("sdpa", "experiments"):
         shutil.copytree(fingerprint.ROOT / package, tmp_path / package)
     monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
-    experiments = {name: load_experiment(name) for name in HASHED}
+    experiments = {name: load_experiment(name) for name in experiment_names()}
 
     def hashes():
         fingerprint.source.cache_clear()
@@ -97,11 +96,11 @@ def test_chunks_follow_the_code_that_measures_them_and_pictures_all_code(tmp_pat
 
     before = hashes()
     for name, expected in {
-        "sdpa/scaling.py": HASHED,
+        "sdpa/scaling.py": experiments,
         "sdpa/theory/rows.py": set(),
         "sdpa/heads/table.py": set(),  # a tool
         "experiments/tables/analyse.py": set(),
-        "experiments/measuring/chunk.py": HASHED,
+        "experiments/measuring/chunk.py": experiments,
         "experiments/kinds/rows/cell.py": {"rows"},
         "experiments/kinds/rows/figures.py": set(),
         "experiments/kinds/saturation/figures/sizes.py": set(),
