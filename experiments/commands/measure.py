@@ -18,7 +18,7 @@ from experiments.measuring.cells import ScaledCell
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.processor import is_supported
 from experiments.running.files import locked, write_atomically
-from experiments.running.fingerprint import suite_source
+from experiments.running.fingerprint import suite_source, tables_source
 from experiments.running.store import Store
 from experiments.running.work import Work, Workers, find_work
 from experiments.running.workers import helpers
@@ -50,6 +50,7 @@ def measure(
     """
     # Kept now, so that an edit during the run does not enter the records of this one.
     suite_source()
+    tables_source()
     for line in _multiplying(sweeps):
         report.line(line)
     with locked(results):

@@ -1,6 +1,5 @@
 """A sample of the cells whose chunks are not stored, measured again and compared to the byte."""
 
-import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
@@ -17,7 +16,7 @@ from experiments.measuring.chunk import Chunk
 from experiments.measuring.columns import describe, names
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.processor import is_supported
-from experiments.running.fingerprint import measuring_source
+from experiments.running.fingerprint import hash_of, measuring_source
 from experiments.running.memory import machine_memory
 from experiments.running.store import Store
 from experiments.running.work import find_work
@@ -51,10 +50,9 @@ class _Rows:
         return self.cell.seconds_per_trial * self.trials if fits else math.inf
 
     @property
-    def order(self) -> bytes:
+    def order(self) -> str:
         """SHA-256 of place and source: other versions of the source choose other cells."""
-        source = measuring_source(self.sweep.experiment)
-        return hashlib.sha256(f"{self.sweep.name} {self.first} {source}".encode()).digest()
+        return hash_of([self.sweep.name, self.first, measuring_source(self.sweep.experiment)])
 
     @property
     def place(self) -> str:

@@ -1,13 +1,15 @@
-"""Hashes of source: a number depends on its parameters and on the code that computes it.
+"""Stamps: a result is up to date if it has the stamp of today's inputs, source and libraries.
 
-What is up to date has the inputs and the source of today: a chunk that of the code which measures its
-experiment, and a table, a picture or the page that of all code. The source of folders is the hash of
-their files, without docstrings and lines of comment. Results are cached: a process sees the source as
-it was when first asked.
+The source is that of the code which measures an experiment for its chunks, that of measuring, theory
+and analysis for a table, and that of both packages for a picture or the page. The source of folders is
+the hash of their files, without docstrings and lines of comment. It is cached: a process sees the
+source as it was when first asked.
 """
 
 import hashlib
+import json
 import re
+from collections.abc import Collection
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -17,11 +19,24 @@ from experiments.measuring.experiment import AnyExperiment
 ROOT = Path(__file__).parents[2]
 # What measures any experiment: no theory, and no tool.
 _SHARED = "sdpa/*.py", "experiments/measuring/*.py"
-# Parts of an experiment that measure nothing.
-_LATER = {"example", "figures", "tables"}
+# Parts of an experiment, and folders, that come after measuring, and after tables.
+_AFTER_MEASURING = "example", "figures", "tables"
+_AFTER_TABLES = "example", "figures", "publication", "commands"
 _DOCSTRING = rb'(?:\A|(?<=:\n))[ \t]*r?"""[\s\S]*?"""[ \t]*\n'
 _COMMENT = rb"^[ \t]*#.*\n"
 _NO_CODE = re.compile(rb"%b|%b" % (_DOCSTRING, _COMMENT), re.MULTILINE)
+
+
+def stamp(inputs: object, source: str, *packages: str) -> str:
+    """SHA-256 of all that determines a result: its inputs as JSON values, its source, and the versions
+    of packages.
+    """
+    return hash_of([inputs, source, versions(*packages)])
+
+
+def hash_of(value: object) -> str:
+    """SHA-256 of a JSON value."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 @cache
@@ -39,7 +54,8 @@ def measuring_source(*experiments: AnyExperiment) -> str:
     """The source that measures experiments: their folders but `tables`, `figures` and `example`, all of
     `measuring`, and the modules of `sdpa` itself.
     """
-    return source(*_SHARED, *(f"experiments/kinds/{each.name}/**/*" for each in experiments))
+    folders = (f"experiments/kinds/{each.name}/**/*" for each in experiments)
+    return source(*_SHARED, *folders, but=_AFTER_MEASURING)
 
 
 def theory_source() -> str:
@@ -47,20 +63,25 @@ def theory_source() -> str:
     return source("sdpa/theory/*.py")
 
 
+def tables_source() -> str:
+    """The source of tables: that of the suite without figures, page and commands."""
+    return source("sdpa/**/*", "experiments/**/*", but=_AFTER_TABLES)
+
+
 def suite_source() -> str:
     """The source of both packages."""
-    return source("sdpa/**/*", "experiments/**/*", later=True)
+    return source("sdpa/**/*", "experiments/**/*")
 
 
 @cache
-def source(*patterns: str, later: bool = False) -> str:
-    """SHA-256 of the files of this clone that match patterns, by name; without the parts of experiments
-    that measure nothing, unless `later`.
+def source(*patterns: str, but: Collection[str] = ()) -> str:
+    """SHA-256 of the files of this clone that match patterns, by name; without modules and folders of
+    some names.
     """
     found = hashlib.sha256()
     for path in sorted({path for pattern in patterns for path in ROOT.glob(pattern)}):
-        parts = {part.partition(".")[0] for part in path.relative_to(ROOT).parts[3:]}
-        if path.is_file() and path.suffix != ".pyc" and (later or not parts & _LATER):
+        parts = {part.partition(".")[0] for part in path.relative_to(ROOT).parts}
+        if path.is_file() and path.suffix != ".pyc" and parts.isdisjoint(but):
             content = path.read_bytes()
             code = _NO_CODE.sub(b"", content) if path.suffix == ".py" else content
             name = path.relative_to(ROOT).as_posix()

@@ -1,13 +1,12 @@
 """Finished chunks on disk, one record each, so that no measurement is lost or repeated.
 
 The store writes a record whole. Its parts are: a line with the SHA-256 of everything after it; a
-line of JSON, its stamp (parameters, seed, hash of the source, versions); and the packed measurement.
+line with its stamp (parameters, seed, source, versions); and the packed measurement.
 The file's name follows from the parameters and the seed alone. A record by other source or other
 versions is stale; the next run replaces it.
 """
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -16,9 +15,9 @@ from experiments.config.errors import Problem
 from experiments.measuring.chunk import Chunk
 from experiments.measuring.experiment import Measurement
 from experiments.running.files import write_atomically
-from experiments.running.fingerprint import measuring_source, versions
+from experiments.running.fingerprint import hash_of, measuring_source, stamp
 
-_FORMAT = 2  # of a record; raise it with every change of what this module or `packing` writes
+_FORMAT = 3  # of a record; raise it with every change of what this module or `packing` writes
 
 State = Literal["sound", "missing", "stale", "damaged"]
 
@@ -40,8 +39,7 @@ class Store:
         It depends on the parameters and the seed, not on the source, so that a new record replaces
         a stale one.
         """
-        identity = json.dumps([chunk.parameters(), chunk.seed], sort_keys=True)
-        name = hashlib.sha256(identity.encode()).hexdigest()
+        name = hash_of([chunk.parameters(), chunk.seed])
         return self.folder / name[:2] / name[2:34]
 
     def state(self, chunk: Chunk) -> State:
@@ -54,7 +52,7 @@ class Store:
 
     def write(self, chunk: Chunk, packed: bytes) -> None:
         """Write the record of a chunk from its packed measurement."""
-        rest = json.dumps(_stamp(chunk)).encode() + b"\n" + packed
+        rest = _stamp(chunk) + b"\n" + packed
         checksum = hashlib.sha256(rest).hexdigest().encode()
         write_atomically(self.path(chunk), checksum + b"\n" + rest)
 
@@ -83,16 +81,11 @@ class Store:
             return "missing", b""
         if checksum != hashlib.sha256(rest).hexdigest().encode():
             return "damaged", b""
-        stamp, _, packed = rest.partition(b"\n")
-        return "sound" if json.loads(stamp) == expected else "stale", packed
+        found, _, packed = rest.partition(b"\n")
+        return "sound" if found == expected else "stale", packed
 
 
-def _stamp(chunk: Chunk) -> dict[str, object]:
-    """Everything that determines the numbers of a chunk: parameters, seed, source, libraries."""
-    return {
-        **chunk.parameters(),
-        "seed": chunk.seed,
-        "format": _FORMAT,
-        "source": measuring_source(chunk.experiment),
-        "versions": versions(),
-    }
+def _stamp(chunk: Chunk) -> bytes:
+    """The stamp of a chunk, of the source that measures it."""
+    inputs = [chunk.parameters(), chunk.seed, _FORMAT]
+    return stamp(inputs, measuring_source(chunk.experiment)).encode()

@@ -1,13 +1,12 @@
-"""Products: files that follow from other files, from parameters and from the source of the suite.
+"""Products: files that follow from other files, from parameters and from source.
 
-A folder of results keeps in `.made.json`, which git ignores, a hash of what each of its products
-was made of and of its files. `build` makes a product again if this hash has changed.
+A folder of results keeps in `.made.json`, which git ignores, the stamp of each of its products and
+the hash of its files. `build` makes a product again if one of them has changed.
 """
 
-import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +15,7 @@ from typing import Any
 
 from experiments.config.errors import PartError, attempt, in_part, raise_all
 from experiments.running.files import checksum, locked, write_atomically
-from experiments.running.fingerprint import suite_source, versions
+from experiments.running.fingerprint import hash_of, stamp, suite_source
 from experiments.running.workers import helpers
 from experiments.tables.changes import Change, update
 from experiments.tables.reporter import Reporter
@@ -40,22 +39,24 @@ class Product:
             another process.
         inputs: the files that it reads.
         parameters: further JSON values that determine the content.
+        source: the hash of the code that makes them; by default of both packages.
     """
 
     files: tuple[Path, ...]
     make: Callable[[], Sequence[bytes]]
     inputs: tuple[Path, ...] = ()
     parameters: Any = None
+    source: str = ""
 
     def name(self, results: Path) -> str:
         """The name of the product in the ledger of a folder of results."""
         return os.path.relpath(self.files[0], results)
 
     def record(self) -> str:
-        """SHA-256 of all that determines the files (source, libraries, inputs, parameters), and after a
-        blank that of the files.
-        """
-        return f"{record(self.inputs, self.parameters)} {_hash([*map(checksum, self.files)])}"
+        """The stamp of the files, and after a blank their hash."""
+        inputs = [[*map(checksum, self.inputs)], self.parameters]
+        made_of = stamp(inputs, self.source or suite_source(), *MADE_WITH)
+        return f"{made_of} {hash_of([*map(checksum, self.files)])}"
 
     def is_current(self, results: Path) -> bool | None:
         """True if the files are up to date; None if others lie there than those made here last, as in a
@@ -63,15 +64,6 @@ class Product:
         """
         known, now = ledger(results).get(self.name(results), ""), self.record()
         return known == now if known.split()[1:] == now.split()[1:] else None
-
-
-def record(files: Iterable[Path], parameters: object = None) -> str:
-    """SHA-256 of files, JSON values, the source of the suite and the libraries."""
-    return _hash([[*map(checksum, files)], parameters, suite_source(), versions(*MADE_WITH)])
-
-
-def _hash(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def build(
@@ -113,7 +105,7 @@ def build(
                     return
                 content, failed = _result(product, contents.pop(path))
                 changes = [_write(*file) for file in zip(product.files, content, strict=True)]
-                keep_record(results, product.name(results), "" if failed else product.record())
+                keep_record(results, product, "" if failed else product.record())
                 advance("/".join(path.parts[-2:]), 1.0)
                 tell(path, changes[0])
                 raise_all(failed)
@@ -158,7 +150,7 @@ def ledger(results: Path) -> dict[str, str]:
     return content if isinstance(content, dict) else {}
 
 
-def keep_record(results: Path, name: str, made_of: str) -> None:
+def keep_record(results: Path, product: Product, record: str) -> None:
     """Keep the record of a product."""
-    content = json.dumps(ledger(results) | {name: made_of}, indent=1) + "\n"
+    content = json.dumps(ledger(results) | {product.name(results): record}, indent=1) + "\n"
     write_atomically(results / _LEDGER, content.encode())

@@ -18,17 +18,18 @@ from typing import TYPE_CHECKING, Any
 from experiments.config.errors import TableError
 from experiments.config.paths import ALL_METRICS, DERIVED, SUMMARY
 from experiments.config.sweep import Sweep
+from experiments.kinds.figures import SUMMARIES
 from experiments.measuring.columns import RULES, names
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.running.files import checksum, write_atomically
-from experiments.running.fingerprint import measuring_source, versions
+from experiments.running.fingerprint import measuring_source, tables_source, versions
 from experiments.tables.changes import Change, update
 from experiments.tables.layout import (
     IDENTITY,
     csv_contents,
 )
-from experiments.tables.products import keep_record, ledger, record
+from experiments.tables.products import Product, keep_record
 
 if TYPE_CHECKING:
     from experiments.tables.results import Results
@@ -110,7 +111,7 @@ class Stored:
             if table not in changes and checksum(table) == sha256:
                 table.unlink()  # derived from an earlier table, and nobody changed it since
                 changes[table] = Change("removed", "the sweep no longer has it")
-        keep_record(self.results, self.sidecar.name, record([self.sidecar]))
+        keep_record(self.results, self._product, self._product.record())
         return changes
 
     def read(self) -> "Results":
@@ -180,8 +181,13 @@ class Stored:
         """True if the tables are sound, and the source of the suite and the libraries of today wrote
         them.
         """
-        is_of_today = ledger(self.results).get(self.sidecar.name) == record([self.sidecar])
-        return is_of_today and not self.fault
+        return bool(self._product.is_current(self.results)) and not self.fault
+
+    @property
+    def _product(self) -> Product:
+        """The tables as a product, for whose files the sidecar stands."""
+        declared = SUMMARIES[self.sweep.experiment.name]
+        return Product((self.sidecar,), list, parameters=declared, source=tables_source())
 
     @property
     def is_measured_alike(self) -> bool:

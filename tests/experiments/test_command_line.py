@@ -214,7 +214,7 @@ def test_plan_says_what_is_missing_and_what_is_there(suite, monkeypatch):
     complete = suite("plan").stdout
     assert re.search(rf"{kind}0 of 2 chunks .* complete\n", complete)
     with monkeypatch.context() as patch:  # and a run makes the tables again without measuring
-        patch.setattr("experiments.tables.products.suite_source", lambda: "other")
+        patch.setattr("experiments.tables.stored.tables_source", lambda: "other")
         assert re.search(rf"{kind}0 of 2 chunks .* to be made again\n", suite("plan").stdout)
         assert re.search(r"^ *tables:? +\d unchanged$", suite("run").stdout, re.MULTILINE)
         assert suite("plan").stdout == complete

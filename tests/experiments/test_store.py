@@ -16,7 +16,7 @@ from experiments.kinds import experiment_names
 from experiments.kinds.rows import cell as rows
 from experiments.measuring.chunk import Chunk
 from experiments.measuring.experiment import load_experiment
-from experiments.running import fingerprint, store
+from experiments.running import fingerprint
 from experiments.running.files import locked
 from experiments.running.store import RecordError, Store
 from experiments.running.work import cell_chunks
@@ -65,9 +65,9 @@ def test_a_sound_record_in_the_place_of_another_is_not_taken_for_it(kept):
         kept.read(other)
 
 
-@pytest.mark.parametrize("made_by", ["measuring_source", "versions"])
+@pytest.mark.parametrize("made_by", ["store.measuring_source", "fingerprint.versions"])
 def test_a_record_of_other_source_or_libraries_is_stale(kept, monkeypatch, made_by):
-    monkeypatch.setattr(store, made_by, lambda *_: "another")
+    monkeypatch.setattr(f"experiments.running.{made_by}", lambda *_: "another")
     assert kept.state(CHUNK) == "stale"
 
 
@@ -78,7 +78,9 @@ def test_a_number_that_is_not_finite_is_not_kept(monkeypatch):
         CHUNK.packed()
 
 
-def test_chunks_follow_the_code_that_measures_them_and_pictures_all_code(tmp_path, monkeypatch):
+def test_chunks_follow_what_measures_them_tables_no_figure_and_pictures_all_code(
+    tmp_path, monkeypatch
+):
     """One file at a time gets a comment and another docstring, then a line of code more."""
     for package in ("sdpa", "experiments"):
         shutil.copytree(fingerprint.ROOT / package, tmp_path / package)
@@ -88,7 +90,8 @@ def test_chunks_follow_the_code_that_measures_them_and_pictures_all_code(tmp_pat
     def hashes():
         fingerprint.source.cache_clear()
         of_chunks = {name: fingerprint.measuring_source(of) for name, of in experiments.items()}
-        return of_chunks | {"pictures": fingerprint.suite_source()}
+        later = {"tables": fingerprint.tables_source(), "pictures": fingerprint.suite_source()}
+        return of_chunks | later
 
     def stale():
         now = hashes()
@@ -96,14 +99,17 @@ def test_chunks_follow_the_code_that_measures_them_and_pictures_all_code(tmp_pat
 
     before = hashes()
     for name, expected in {
-        "sdpa/scaling.py": experiments,
-        "sdpa/theory/rows.py": set(),
-        "sdpa/heads/table.py": set(),  # a tool
-        "experiments/tables/analyse.py": set(),
-        "experiments/measuring/chunk.py": experiments,
-        "experiments/kinds/rows/cell.py": {"rows"},
+        "sdpa/scaling.py": {*experiments, "tables"},
+        "sdpa/theory/rows.py": {"tables"},
+        "sdpa/heads/table.py": {"tables"},  # a tool
+        "experiments/tables/analyse.py": {"tables"},
+        "experiments/figures/draw.py": set(),
+        "experiments/measuring/chunk.py": {*experiments, "tables"},
+        "experiments/kinds/rows/cell.py": {"rows", "tables"},
         "experiments/kinds/rows/figures.py": set(),
+        "experiments/kinds/network/tables.py": {"tables"},
         "experiments/kinds/saturation/figures/sizes.py": set(),
+        "experiments/publication/pages/index.py": set(),
     }.items():
         path = tmp_path / name
         text = path.read_text()
@@ -114,7 +120,7 @@ def test_chunks_follow_the_code_that_measures_them_and_pictures_all_code(tmp_pat
         path.write_text(text)
     text = next(tmp_path.glob("experiments/kinds/language/text/*.txt"))
     text.write_text(f"{text.read_text()}.")
-    assert stale() == {"language", "pictures"}
+    assert stale() == {"language", "tables", "pictures"}
     fingerprint.source.cache_clear()
 
 

@@ -33,7 +33,6 @@ from experiments.measuring.sampling import AttentionCell
 from experiments.publication.pages.index import make_page
 from experiments.running.files import checksum, write_atomically
 from experiments.running.workers import LocalWorkers
-from experiments.tables import products
 from experiments.tables.changes import change_of
 from experiments.tables.layout import summary_columns
 from experiments.tables.products import Product, build
@@ -222,13 +221,16 @@ def test_a_summary_has_the_axes_that_vary_and_the_metrics_of_its_experiment(tiny
     assert "n_keys" in pd.read_csv(folder / "scaling.csv")
 
 
-def test_another_figure_changes_no_summary(tiny, monkeypatch):
+def test_another_figure_changes_no_summary_and_another_declaration_does(tiny, monkeypatch):
     results = Study(*tiny)["scaling"]
     before = summary_columns(results)
     further = Figure(name="further", shows="", metrics=("participation",), of="saturation")
     monkeypatch.setattr(figures, "FIGURES", {"further": further, **figures.FIGURES})
     sweep = dataclasses.replace(results.sweep, figures=(*figures.FIGURES,))
     assert summary_columns(Results(sweep, results)) == before
+    assert Stored(tiny[1], sweep).is_current
+    monkeypatch.setitem(figures.SUMMARIES, "saturation", ("entropy",))
+    assert not Stored(tiny[1], sweep).is_current
 
 
 def copies(path):
@@ -266,8 +268,8 @@ def test_a_changed_file_is_made_again(made, tmp_path, name):
 def test_other_parameters_source_or_libraries_make_it_again(made, tmp_path, monkeypatch):
     other = dataclasses.replace(made, parameters={"seed": 1})
     assert built(tmp_path, other) == "unchanged"
-    for name in ("suite_source", "versions"):
-        monkeypatch.setattr(products, name, lambda *_: "other")
+    for name in ("tables.products.suite_source", "running.fingerprint.versions"):
+        monkeypatch.setattr(f"experiments.{name}", lambda *_: "other")
         assert built(tmp_path, other) == "unchanged"
     (tmp_path / ".made.json").write_text("{")
     assert [built(tmp_path, other) for _ in range(2)] == ["unchanged", "up to date"]

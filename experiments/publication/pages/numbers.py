@@ -141,21 +141,19 @@ def power(source: Source) -> str:
     study = source.study
     tests = len(agreement(study.values()).values)
     planted = [
-        (results, metric, tests - len(_p_values(results, metric, 1)))
+        (results, metric)
         for results in study.values()
         for metric in results.metrics.values()
         if metric.exact and results.measured[f"{metric.name}_exact"].fillna(0).any()
     ]
     found = []
     for factor in _FACTORS:
-        missed = defaultdict(list)
-        for results, metric, others in planted:
-            p_values = _p_values(results, metric, factor)
-            if not (p_values * (others + len(p_values)) < ALARM).any():
-                missed[code(results.name)].append(code(metric.name))
-        number = len(planted) - sum(map(len, missed.values()))
-        found.append([factor, f"{number} of {len(planted)}"])
-    rows = [[sweep, ", ".join(names)] for sweep, names in missed.items()]
+        missed = [one for one in planted if not (_p_values(*one, factor) * tests < ALARM).any()]
+        found.append([factor, f"{len(planted) - len(missed)} of {len(planted)}"])
+    by_sweep = defaultdict(list)
+    for results, metric in missed:
+        by_sweep[code(results.name)].append(code(metric.name))
+    rows = ([sweep, ", ".join(names)] for sweep, names in by_sweep.items())
     lost = markdown(["sweep", f"not found at {factor}"], rows)
     return f"{markdown(['a metric of a sweep times', 'found'], found, 'rr')}\n\n{lost}"
 
@@ -164,4 +162,4 @@ def _p_values(results: Results, metric: Metric, factor: float) -> pd.Series:
     """Of the tests of a metric that is off by a factor, with its interval."""
     columns = [f"{metric.name}{end}" for end in ("", "_low", "_high")]
     faulty = results.measured.assign(**results.measured[columns] * factor)
-    return verdicts(replace(results.experiment, metrics=(metric,)), faulty)["p_value"].dropna()
+    return verdicts(replace(results.experiment, metrics=(metric,)), faulty)["p_value"]
