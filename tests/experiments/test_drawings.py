@@ -344,10 +344,11 @@ def test_lines_go_along_another_axis_if_theirs_does_not_vary(name, sweep, x, dra
     assert {*what.panels[0].rows[x]} == {*what.rows[x]}
 
 
-def test_words_name_a_lone_mechanism_and_what_changes_along_x(drawn):
+@pytest.mark.parametrize("name", {"mechanisms"} & SWEEPS.keys())
+def test_words_name_a_lone_mechanism_and_what_changes_along_x(name, drawn):
     pairs = "d_k: 16, n_keys: 32, variants: [{}, {d_k: 4, n_keys: 8}]"
     sweep = f"experiment: mechanisms, softcap: 20, n_queries: 4, {pairs}, {BOTH}"
-    _, drawing = drawn("mechanisms", sweep)
+    _, drawing = drawn(name, sweep)
     assert [*keys_of(drawing)] == ["soft cap 20"]
     assert not drawing.legends
     ax = drawing.axes[-1]
@@ -426,8 +427,9 @@ def test_assumptions_are_ratios_to_the_first_row(drawn):
                 assert cells[round(place)] == values_of(row, named)
 
 
-def test_a_distribution_has_the_densities_and_the_kurtosis(drawn):
-    what, drawing = drawn("distribution")
+@pytest.mark.parametrize("name", {"distribution"} & SWEEPS.keys())
+def test_a_distribution_has_the_densities_and_the_kurtosis(name, drawn):
+    what, drawing = drawn(name)
     *densities, right = drawing.axes
     histogram = what.results["histogram"]
     middle = (histogram["low"] + histogram["high"]) / 2
