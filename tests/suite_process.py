@@ -23,6 +23,7 @@ sweeps:
     experiment: saturation
     d_k: [64, 128]
     n_keys: 8
+    scaling: d_k^1/2
     trials: TRIALS0
 """
 
