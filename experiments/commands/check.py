@@ -1,9 +1,9 @@
 """The check of the tables of a config, and the list of their columns."""
 
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from experiments.commands.job import Job
 from experiments.commands.sample import measure_again
 from experiments.config.errors import DisagreementError, Problem, TableError, attempt, counted
 from experiments.config.paths import COLUMN_FILE, drawn_texts
@@ -11,7 +11,7 @@ from experiments.config.sweep import Sweep
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.tables.layout import csv_bytes
 from experiments.tables.products import Product, build
-from experiments.tables.reporter import FLAGGED, Reporter
+from experiments.tables.reporter import FLAGGED
 from experiments.tables.stored import Stored, read_sidecar
 from experiments.tables.study import Study
 
@@ -20,17 +20,17 @@ NOTHING_JUDGED = (
 )
 
 
-def write_columns(study: Study, report: Reporter) -> None:
+def write_columns(job: Job) -> None:
     """Write columns.csv, the columns of all sound tables.
 
     Raises:
         BusyError: another run uses the results folder.
     """
-    folder = study.folder
+    study, folder = job.study, job.results
     if study:
         inputs = tuple(Stored(folder, one.sweep).sidecar for one in study.values())
         made = Product((folder / COLUMN_FILE,), partial(_columns, study), inputs, study.config.text)
-        build(folder, [made], report, phase="tables", quietly=True)
+        build(folder, [made], job.report, phase="tables", quietly=True)
 
 
 def _columns(study: Study) -> list[bytes]:
@@ -40,9 +40,7 @@ def _columns(study: Study) -> list[bytes]:
     return [csv_bytes(described([*study.values()]))]
 
 
-def check(
-    study: Study, sweeps: Sequence[Sweep], *, jobs: int | None = None, report: Reporter
-) -> None:
+def check(job: Job) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones;
     measure a sample of rows without chunks again.
 
@@ -53,6 +51,7 @@ def check(
         DisagreementError: measured and exact values are too far apart, or a row of the sample has
             other values than its table.
     """
+    study, report = job.study, job.report
     whole: list[str] = []
 
     def check_sweep(sweep: Sweep) -> None:
@@ -86,11 +85,11 @@ def check(
         if gaps := together.untested_in_words():
             report.verdict("others", gaps, None)
 
-    again = partial(measure_again, study, sweeps, jobs, report)
-    attempt([*(partial(check_sweep, sweep) for sweep in sweeps), check_all, again])
+    each = [partial(check_sweep, sweep) for sweep in job.sweeps]
+    attempt([*each, check_all, partial(measure_again, job)])
 
 
-def check_figures(study: Study, sweeps: Sequence[Sweep], report: Reporter) -> None:
+def check_figures(job: Job) -> None:
     """Flag each figure that is of other tables or another version.
 
     Raises:
@@ -98,16 +97,15 @@ def check_figures(study: Study, sweeps: Sequence[Sweep], report: Reporter) -> No
     """
     from experiments.figures.draw import figure_products
 
-    read = [study[sweep.name] for sweep in sweeps if sweep.name in study]
+    read = [job.study[sweep.name] for sweep in job.sweeps if sweep.name in job.study]
     missing = []
-    for product in figure_products(study.folder, read):
+    for product in figure_products(job.results, read):
         path = product.files[0]
         if lost := [file for file in product.files if not file.exists()]:
             missing.append(f"{lost[0]} is missing; make figures draws it")
-        elif not _is_of_today(product, study.folder):
-            report.flag(
-                f"{path} is of other tables or another version; make figures draws it again"
-            )
+        elif not _is_of_today(product, job.results):
+            other = f"{path} is of other tables or another version"
+            job.report.flag(f"{other}; make figures draws it again")
     if missing:
         raise Problem("\n".join(missing))
 

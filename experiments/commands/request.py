@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -20,6 +19,7 @@ from rich.console import Console
 from typer import Argument, Option, TyperException
 from typer.core import TyperGroup
 
+from experiments.commands.job import Job
 from experiments.config.errors import (
     MeasurementError,
     TableError,
@@ -28,14 +28,12 @@ from experiments.config.errors import (
     leaves,
     message_of,
 )
-from experiments.config.loader import Config, load_config
+from experiments.config.loader import load_config
 from experiments.config.paths import ERRORS, SHIPPED_CONFIG, SHIPPED_RESULTS, default_results
-from experiments.config.sweep import Sweep
 from experiments.running.files import require_folder, write_atomically
 from experiments.running.work import Workers
 from experiments.running.workers import LocalWorkers, default_jobs
 from experiments.tables.reporter import Reporter
-from experiments.tables.study import Study
 from sdpa._names import did_you_mean, nearest
 
 _FORMATS = ("png", "svg", "pdf")
@@ -150,26 +148,6 @@ class Request:
         return [name for name in names if name != "png"]
 
 
-@dataclass(frozen=True)
-class Job:
-    """A request with what it names: the config, the requested sweeps, the folder of their tables, the
-    workers, and the formats of figures beside PNG; and its reporter.
-    """
-
-    asked: Request
-    config: Config
-    sweeps: tuple[Sweep, ...]
-    results: Path
-    workers: Workers
-    formats: Sequence[str]
-    report: Reporter
-
-    @cached_property
-    def study(self) -> Study:
-        """The results of all sweeps."""
-        return Study(self.config, self.results)
-
-
 def job_of(asked: Request, report: Reporter) -> Job:
     """The job that a user asked for.
 
@@ -188,9 +166,8 @@ def job_of(asked: Request, report: Reporter) -> Job:
             raise UsageError(
                 f"{asked.config}: got the sweep {name!r}, expected one of {', '.join(known)}{hint}"
             )
-    chosen = tuple(sweep for sweep in config.sweeps if not asked.names or sweep.name in asked.names)
     workers, formats = asked.workers(report.line), asked.further_formats
-    return Job(asked, config, chosen, folder, workers, formats, report)
+    return Job(config, folder, report, workers, asked.names, asked.jobs, formats)
 
 
 Body = Callable[[Job], None]  # of a command

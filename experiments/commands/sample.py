@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
+from experiments.commands.job import Job
 from experiments.commands.measure import duration
 from experiments.config.errors import DisagreementError, attempt, counted, in_part
-from experiments.config.paths import STORE
 from experiments.config.sweep import Sweep
 from experiments.measuring.cells import CELL, Cell
 from experiments.measuring.chunk import Chunk
@@ -19,13 +19,11 @@ from experiments.measuring.experiment import MEASURED
 from experiments.measuring.processor import is_supported
 from experiments.running.fingerprint import measuring_source
 from experiments.running.memory import machine_memory
-from experiments.running.store import Store
-from experiments.running.work import find_work
 from experiments.running.workers import helpers
 from experiments.tables.changes import ROUNDING, change_of
 from experiments.tables.layout import csv_bytes, written_columns
-from experiments.tables.reporter import FLAGGED, Reporter
-from experiments.tables.study import Study
+from experiments.tables.reporter import FLAGGED
+from experiments.tables.results import Results
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,9 +73,7 @@ class _Rows:
         return "" if is_same else f"{self.place}: {change.where}"
 
 
-def measure_again(
-    study: Study, sweeps: Sequence[Sweep], jobs: int | None, report: Reporter
-) -> None:
+def measure_again(job: Job) -> None:
     """Measure a sample of the cells of sweeps whose chunks are not stored, and compare the bytes.
 
     The sample has 5% of these cells, chosen by hash, and takes at most five minutes of one worker
@@ -86,19 +82,15 @@ def measure_again(
     Raises:
         DisagreementError: a measured value is another one than in its table.
     """
-    work = find_work(Store(study.folder / STORE), sweeps)
-    rows = [
-        each
-        for sweep in sweeps
-        if sweep.name in study and not work.is_complete(sweep)
-        for each in _rows(study, sweep)
-    ]
+    work = job.work()
+    due = [sweep.name for sweep in job.sweeps if not work.is_complete(sweep)]
+    rows = [each for name in due if name in job.study for each in _rows(job.study[name])]
     chosen = _chosen(rows)
     total = sum(each.seconds for each in chosen)
     differences: list[str] = []
     with (
-        report.bar.phase("check", total, total) as advance,
-        helpers(jobs, len(chosen)) as submit,
+        job.report.bar.phase("check", total, total) as advance,
+        helpers(job.jobs, len(chosen)) as submit,
     ):
 
         def finish(each: _Rows, made: "Future[str]") -> None:
@@ -115,7 +107,7 @@ def measure_again(
     if rows:
         long = sum(each.seconds > _SECONDS for each in rows)
         never = f"; {counted(long, 'cell')} beyond {duration(_SECONDS)} or memory left out"
-        report.verdict(
+        job.report.verdict(
             "sample",
             f"{len(chosen)} of {counted(len(rows), 'cell')} without chunks measured again, equal to "
             f"{'the byte' if is_supported() else 'rounding'}{never if long else ''}",
@@ -123,9 +115,8 @@ def measure_again(
         )
 
 
-def _rows(study: Study, sweep: Sweep) -> Iterator[_Rows]:
-    results = study[sweep.name]
-    table = results.measured
+def _rows(results: Results) -> Iterator[_Rows]:
+    sweep, table = results.sweep, results.measured
     written = names(written_columns(results))
     measured = [name for name in written if not name.endswith("_exact")]
     cells = {of_rule: cell for cell in sweep.cells for of_rule in cell.by_rule()}

@@ -26,6 +26,7 @@ class Config:
 
     sweeps: tuple[Sweep, ...]
     text: str = ""  # the file as read; empty for a config made in code
+    path: Path = Path()  # as given
 
     @property
     def seed(self) -> int:
@@ -82,7 +83,7 @@ def load_config(path: Path) -> Config:
         sweeps.append(sweep)
     if document.faults:
         raise _error(path, document.faults)
-    return Config(tuple(sweeps), text)
+    return Config(tuple(sweeps), text, path)
 
 
 def _given(variant: BaseModel) -> Values:

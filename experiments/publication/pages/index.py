@@ -27,16 +27,15 @@ from experiments.tables.stored import Stored
 from experiments.tables.study import Study
 
 
-def write_page(
-    study: Study, config_path: Path, *, first: Collection[str] = (), report: Reporter
-) -> None:
+def write_page(study: Study, first: Collection[str], report: Reporter) -> None:
     """Write index.html from tables, figures and published statements if one of them changed."""
     folder = study.folder
     unsound = map(str, study.unsound.values())
-    options = [study.config.text, config_path.as_posix(), str(folder), *first, *unsound]
+    config = study.config
+    options = [config.text, config.path.as_posix(), str(folder), *first, *unsound]
     sources = tuple(_sources(study))
     path = folder / "index.html"
-    page = Product((path,), lambda: [make_page(study, config_path, first)], sources, options)
+    page = Product((path,), lambda: [make_page(study, first)], sources, options)
     build(folder, [page], report, phase="page", quietly=True)
 
 
@@ -48,15 +47,15 @@ def _sources(study: Study) -> Iterator[Path]:
         yield from (path.with_suffix(suffix) for path in paths for suffix in (".png", ".txt"))
 
 
-def make_page(study: Study, config_path: Path, first: Collection[str] = ()) -> bytes:
+def make_page(study: Study, first: Collection[str] = ()) -> bytes:
     """The page of a config's results, as UTF-8 bytes.
 
     Styles, scripts and the first figures are part of the file; further figures, and tables, are
     files beside it. A notice at its top names the sweeps without sound tables.
 
     Args:
-        study: the results, whose folder also has the figures.
-        config_path: the path of the config; the page shows it as given, as it does the folder.
+        study: the results, whose folder also has the figures. The page shows the path of its config as
+            given, as it does the folder.
         first: names of the sweeps that the page begins with.
 
     Raises:
@@ -101,7 +100,6 @@ def make_page(study: Study, config_path: Path, first: Collection[str] = ()) -> b
         made=provenance(study),
         made_with=versions(*MADE_WITH),
         config=study.config,
-        config_path=config_path,
         failed=failed,
     )
     content = page.encode()
