@@ -18,8 +18,7 @@ from experiments.measuring.columns import describe, names
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.processor import is_supported
 from experiments.running.fingerprint import measuring_source
-from experiments.running.memory import machine_memory
-from experiments.running.workers import helpers
+from experiments.running.workers import helpers, machine_memory
 from experiments.tables.changes import ROUNDING, change_of
 from experiments.tables.layout import csv_bytes, written_columns
 from experiments.tables.reporter import FLAGGED

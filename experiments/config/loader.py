@@ -64,14 +64,15 @@ def load_config(path: Path) -> Config:
     for name, block in checked.sweeps.items():
         experiment = load_experiment(block.experiment)
         given = dict(block)
+        precision = given.get("precision")
         sweep = Sweep(
             name,
             experiment,
             values={key: given[key] for key in cell_fields(experiment.cell)},
-            trials=block.max_trials if given.get("precision") else block.trials,
+            trials=block.max_trials if precision else block.trials,
             figures=given.get("figures") or default_figures(experiment.name),
             seed=checked.seed,
-            precision=given.get("precision"),
+            precision=precision,
             variants=tuple(map(_given, block.variants)),
             is_shipped=is_shipped,
         )

@@ -83,20 +83,20 @@ def _values_of(kind: Value) -> Value:
     """
     origin: object = get_origin(kind)
     item: Value = get_args(kind)[0] if origin is tuple else kind
-    is_annotated = hasattr(item, "__metadata__")
-    bare: Value = get_args(item)[0] if is_annotated else item
+    bare: Value = get_args(item)[0] if hasattr(item, "__metadata__") else item
     if hasattr(bare, "parse"):
         item = Annotated[bare, PlainValidator(partial(_parsed, bare))]
     if bare is int:
         item = Annotated[tuple[item, ...], BeforeValidator(range_or_value)]
-    return Annotated[list[item], BeforeValidator(_listed), AfterValidator(_joined)]
+    return Annotated[list[item], BeforeValidator(listed), AfterValidator(_joined)]
 
 
 def _parsed(kind: Value, value: Value) -> Value:
     return kind.parse("" if value is None else str(value))
 
 
-def _listed(value: Value) -> list[Value]:
+def listed(value: Value) -> list[Value]:
+    """A list as it is, any other value as the only one of a list."""
     return value if isinstance(value, list) else [value]
 
 

@@ -34,7 +34,7 @@ EXAMPLES: dict[str, Example] = {}  # by name, which is that of the function
 def example(steps: Steps) -> Steps:
     """Declares an `Example`, whose steps a function computes, with the texts of examples.yaml."""
     given = _GIVEN[steps.__name__]
-    texts = (given[name] for name in ("title", "source", "draws"))
+    texts = given["title"], given["source"], given["draws"]
     EXAMPLES[steps.__name__] = Example(*texts, steps)
     return steps
 
