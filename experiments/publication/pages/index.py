@@ -10,12 +10,12 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from experiments.config.errors import in_part
-from experiments.config.paths import EXAMPLE_FOLDER, MODELS
+from experiments.config.paths import DRAWN
 from experiments.publication.pages import explorer
 from experiments.publication.pages.cards import cards
 from experiments.publication.pages.glossary import explained
 from experiments.publication.pages.markup import digits, typeset
-from experiments.publication.pages.pictures import LONGER, drawn_pictures, pictures
+from experiments.publication.pages.pictures import drawn_pictures, pictures
 from experiments.publication.pages.provenance import provenance
 from experiments.publication.pages.quiz import questions
 from experiments.publication.pages.sections import Section, section_of
@@ -44,7 +44,7 @@ def _sources(study: Study) -> Iterator[Path]:
     yield table_path(study.folder)
     yield from (Stored(study.folder, sweep).sidecar for sweep in study.config.sweeps)
     for paths in pictures(study.config, study.folder).values():
-        yield from (path.with_suffix(suffix) for path in paths for suffix in (".png", ".txt"))
+        yield from (path.with_suffix(suffix) for path in paths for suffix in DRAWN)
 
 
 def make_page(study: Study, first: Collection[str] = ()) -> bytes:
@@ -86,15 +86,11 @@ def make_page(study: Study, first: Collection[str] = ()) -> bytes:
         cards=known,
         questions=part("quiz", lambda: [*questions(known)], []) if known else [],
         explorer=part("explorer", lambda: explorer.explorer(found.values()), {}) if has_law else {},
+        of_rows=explorer,
         folder=folder,
-        law=explorer.LAW,
-        positions=explorer.POSITIONS,
-        relative_error=explorer.RELATIVE_ERROR,
         everything=sections,
         first=first,
-        full=drawn[LONGER],
-        models=drawn[MODELS],
-        examples=drawn[EXAMPLE_FOLDER],
+        drawn=drawn,
         statements=part("statements", lambda: grouped(folder), []),
         statements_csv=table_path(Path()),
         made=provenance(study),
