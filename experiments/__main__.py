@@ -72,8 +72,8 @@ def all_parts(job: Job) -> None:
         rows = SECONDS_OF_ROW * sum(len(sweep.cells) for sweep in due)
         figures = sum(len(sweep.figures) for sweep in due)
         job.report.bar.to_come = {"tables": rows, "figures": figures, "page": _SECONDS_OF_PAGE}
-    made = measure, checks.write_columns, _draw, checks.check
-    _do(job, *made, _check_model, _examples, _draw_model, _page, _name_leftovers)
+    made = measure, checks.write_columns, _draw, checks.check, _check_model
+    _do(job, *made, _further, _page, _name_leftovers)
 
 
 @command(app, *SWEEPS, *WORKERS, "format", start=at_every_save)
@@ -116,7 +116,7 @@ def page(job: Job) -> None:
 
     It names the sweeps without sound tables at its top; if there are any, the status is 1.
     """
-    _do(job, _draw, _examples, _draw_model, _page)
+    _do(job, _draw, _further, _page)
 
 
 @command(app, *SWEEPS, *WORKERS)
@@ -169,18 +169,14 @@ def _name_leftovers(job: Job) -> None:
         job.report.verdict("left over", text, FLAGGED)
 
 
-def _examples(job: Job) -> None:
+def _further(job: Job) -> None:
+    """Update the worked examples and the figures of the pretrained model."""
     if _is_of_this_repository(job):
         from experiments.publication.examples.walk import write_examples
-
-        write_examples(job.results, job.report)
-
-
-def _draw_model(job: Job) -> None:
-    if _is_of_this_repository(job):
         from experiments.publication.models.command import draw_model
 
-        draw_model(job.results, job.report)
+        made = write_examples, draw_model
+        attempt(partial(each, job.results, job.report) for each in made)
 
 
 def _page(job: Job) -> None:
@@ -200,9 +196,9 @@ def walk(
     example: Annotated[
         str | None, Argument(help="Name of an example; omit it to list all.")
     ] = None,
-    q: Annotated[Path | None, Option("--q", metavar="FILE", help="Your queries, as CSV.")] = None,
-    k: Annotated[Path | None, Option("--k", metavar="FILE", help="Your keys, as CSV.")] = None,
-    v: Annotated[Path | None, Option("--v", metavar="FILE", help="Your values, as CSV.")] = None,
+    q: Annotated[Path | None, Option(metavar="FILE", help="Your queries, as CSV.")] = None,
+    k: Annotated[Path | None, Option(metavar="FILE", help="Your keys, as CSV.")] = None,
+    v: Annotated[Path | None, Option(metavar="FILE", help="Your values, as CSV.")] = None,
     scaling: Rule = None,
     mask: Mask = None,
     out: Annotated[
@@ -215,16 +211,13 @@ def walk(
 
         of_own = any((q, k, v, scaling, mask, out))
         if example and of_own:
-            raise UsageError(
-                f"expected an example or your own matrices, got {example} and options of matrices"
-            )
+            got = f"got {example} and options of matrices"
+            raise UsageError(f"expected an example or your own matrices, {got}")
         if example:
             examples.walk(example)
         elif q and k:
             folder = require_folder(out or SHIPPED_RESULTS / "walk")
-            examples.walk_own(
-                [q, k, *([v] if v else [])], scaling or "d_k^1/2", mask or "none", folder
-            )
+            examples.walk_own([q, k, v], scaling or "d_k^1/2", mask or "none", folder)
         elif of_own:
             raise UsageError(
                 "expected both queries and keys, as --q FILE --k FILE (make walk Q=FILE K=FILE)"

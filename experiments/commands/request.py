@@ -36,7 +36,6 @@ from experiments.running.workers import LocalWorkers, default_jobs
 from experiments.tables.reporter import Reporter
 from sdpa._names import did_you_mean, nearest
 
-_FORMATS = ("png", "svg", "pdf")
 _KEPT = "finished work is kept; repeat the command to continue"
 
 
@@ -127,9 +126,8 @@ class Request:
         try:
             from experiments.running.cluster import DaskCluster
         except ModuleNotFoundError as error:
-            raise UsageError(
-                f"a cluster needs the package {error.name}; install it with: make cluster"
-            ) from None
+            lost = f"a cluster needs the package {error.name}"
+            raise UsageError(f"{lost}; install it with: make cluster") from None
         return DaskCluster(self.scheduler, say)
 
     @property
@@ -139,12 +137,9 @@ class Request:
         """
         names = [name.strip() for name in self.format.split(",")]
         for name in names:
-            if name not in _FORMATS:
-                expected = ", ".join(_FORMATS)
-                raise UsageError(
-                    f"--format: got the format {name!r}, expected some of {expected}, separated by "
-                    "commas"
-                )
+            if name not in ("png", "svg", "pdf"):
+                expected = "expected some of png, svg, pdf, separated by commas"
+                raise UsageError(f"--format: got the format {name!r}, {expected}")
         return [name for name in names if name != "png"]
 
 
@@ -157,15 +152,14 @@ def job_of(asked: Request, report: Reporter) -> Job:
     """
     folder = asked.folder
     config = load_config(asked.config)
-    known = {sweep.name: sweep for sweep in config.sweeps}
+    known = [sweep.name for sweep in config.sweeps]
     for name in asked.names:
         if name not in known:
             beside = Path(f"{name}.yaml")
             is_meant = beside.exists() and beside != asked.config
             hint = did_you_mean(f"CONFIG={beside}" if is_meant else nearest(name, known))
-            raise UsageError(
-                f"{asked.config}: got the sweep {name!r}, expected one of {', '.join(known)}{hint}"
-            )
+            got = f"{asked.config}: got the sweep {name!r}"
+            raise UsageError(f"{got}, expected one of {', '.join(known)}{hint}")
     workers, formats = asked.workers(report.line), asked.further_formats
     return Job(config, folder, report, workers, asked.names, asked.jobs, formats)
 

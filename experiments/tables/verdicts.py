@@ -97,10 +97,6 @@ class Agreement(NamedTuple):
         """The smallest p-value times the number of tests, at most 1."""
         return min(1.0, len(self.values) * float(self.values["p_value"].min()))
 
-    def alarming(self) -> "pd.Series[bool]":
-        """True for each verdict that raises the alarm."""
-        return self.values["p_value"] * len(self.values) < ALARM
-
     def verdict(self) -> str:
         """The agreement of all values, in a few words; empty if none is tested."""
         if self.values.empty:
@@ -114,7 +110,7 @@ class Agreement(NamedTuple):
 
     def alarm(self) -> str:
         """The message of an alarm, with the furthest values; empty if all values agree."""
-        if not self.alarming().any():
+        if self.p_value >= ALARM:
             return ""
         worst = self.values.sort_values("p_value", kind="stable").head(_SHOWN)
         lines = [
