@@ -53,10 +53,8 @@ def measure(job: Job) -> None:
                 report.made(path, None)
         others = [each.sweep for each in stored if each not in kept]
         if work.todo and not is_supported():
-            report.line(
-                "this is not Linux on an x86-64 processor with AVX2: last digits differ from "
-                "those elsewhere"
-            )
+            machine = "this is not Linux on an x86-64 processor with AVX2"
+            report.line(f"{machine}: last digits differ from those elsewhere")
 
         def measure_all() -> None:
             nonlocal work
@@ -98,10 +96,8 @@ def _analyse_again(job: Job, sweep: Sweep) -> None:
     raise_all(found.failed)  # no table is left out
     of_chunks = {table.kind for table in DERIVED_TABLES if table.source not in written}
     if lost := of_chunks & (written.keys() - found.keys()):
-        raise TableError(
-            f"{sweep.name}: expected tables that follow from the main one, got "
-            f"{', '.join(sorted(lost))}, which need the chunks; run measures them again"
-        )
+        got = f"got {', '.join(sorted(lost))}, which need the chunks; run measures them again"
+        raise TableError(f"{sweep.name}: expected tables that follow from the main one, {got}")
     for path, change in stored.write(found, origin).items():
         job.report.made(path, change)
 
@@ -122,16 +118,14 @@ def measure_chunks(store: Store, work: Work, workers: Workers, report: Reporter)
         return
     names = [name for name, left in work.left.items() if left]
     less = f"; one alone: SWEEP={names[0]}" if len(names) > 1 else ""
+    seconds = work.seconds / workers.slots
     report.line(
         f"measuring {counted(len(work.todo), 'chunk')} of {counted(len(names), 'sweep')} for "
         f"{store.folder.parent} with {workers}, "
-        f"about {duration(work.seconds / workers.slots)} without exact values, tables and figures"
-        f"{less}"
+        f"about {duration(seconds)} without exact values, tables and figures{less}"
     )
-    with (
-        report.bar.phase("measuring", work.seconds, work.seconds / workers.slots) as advance,
-        closing(workers.measure(work.todo)) as measured,
-    ):
+    bar = report.bar.phase("measuring", work.seconds, seconds)
+    with bar as advance, closing(workers.measure(work.todo)) as measured:
         for task, packed in measured:
             store.write(task.chunk, packed)
             work.left.subtract(task.sweeps)

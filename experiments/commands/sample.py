@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING
 
 from experiments.commands.job import Job
@@ -18,6 +18,7 @@ from experiments.measuring.columns import describe, names
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.processor import is_supported
 from experiments.running.fingerprint import measuring_source
+from experiments.running.work import merged
 from experiments.running.workers import helpers, machine_memory
 from experiments.tables.changes import ROUNDING, change_of
 from experiments.tables.layout import csv_bytes, written_columns
@@ -64,8 +65,7 @@ class _Rows:
 
         experiment = self.sweep.experiment
         parts = Chunk.of_cell(experiment, self.cell, self.trials, self.sweep.seed)
-        measured = (chunk.measure() for chunk in parts)
-        whole = reduce(lambda merged, following: merged.merge(following), measured)
+        whole = merged(map(Chunk.measure, parts))
         table = tabulated(experiment, [self.cell], [whole])[MEASURED]
         change = change_of(csv_bytes(self.before), csv_bytes(table[[*self.before]]))
         is_same = change.kind == "unchanged" or (change.kind == ROUNDING and not is_supported())
@@ -87,10 +87,8 @@ def measure_again(job: Job) -> None:
     chosen = _chosen(rows)
     total = sum(each.seconds for each in chosen)
     differences: list[str] = []
-    with (
-        job.report.bar.phase("check", total, total) as advance,
-        helpers(job.jobs, len(chosen)) as submit,
-    ):
+    bar = job.report.bar.phase("check", total, total)
+    with bar as advance, helpers(job.jobs, len(chosen)) as submit:
 
         def finish(each: _Rows, made: "Future[str]") -> None:
             try:
@@ -104,14 +102,11 @@ def measure_again(job: Job) -> None:
     if found := [*filter(None, differences)]:
         raise DisagreementError("\n".join(["expected the bytes of the table, got others:", *found]))
     if rows:
-        long = sum(each.seconds > _SECONDS for each in rows)
-        never = f"; {counted(long, 'cell')} beyond {duration(_SECONDS)} or memory left out"
-        job.report.verdict(
-            "sample",
-            f"{len(chosen)} of {counted(len(rows), 'cell')} without chunks measured again, equal to "
-            f"{'the byte' if is_supported() else 'rounding'}{never if long else ''}",
-            None if chosen else FLAGGED,
-        )
+        again = f"{len(chosen)} of {counted(len(rows), 'cell')} without chunks measured again"
+        text = f"{again}, equal to {'the byte' if is_supported() else 'rounding'}"
+        if long := sum(each.seconds > _SECONDS for each in rows):
+            text += f"; {counted(long, 'cell')} beyond {duration(_SECONDS)} or memory left out"
+        job.report.verdict("sample", text, None if chosen else FLAGGED)
 
 
 def _rows(results: Results) -> Iterator[_Rows]:

@@ -39,10 +39,11 @@ def results_of(store: Store, sweep: Sweep) -> Results:
         MeasurementError: a value of the main table is not finite.
         RecordError: a record is missing, damaged or stale.
     """
-    cells = sweep.cells
-    measurements = (merged(store, cell_chunks(store, sweep, cell)) for cell in cells)
+    measurements = (
+        merged(map(store.read, cell_chunks(store, sweep, cell))) for cell in sweep.cells
+    )
     try:
-        return analyse(sweep, tabulated(sweep.experiment, cells, measurements))
+        return analyse(sweep, tabulated(sweep.experiment, sweep.cells, measurements))
     except MeasurementError as error:
         raise MeasurementError(f"sweep {sweep.name}, {error}") from None
 

@@ -113,17 +113,12 @@ def _ratio(
     is 0. The axes are the index of the rows.
     """
     low, high, exact = (f"{metric}_{end}" for end in ("low", "high", "exact"))
-    found = pd.DataFrame(
-        {
-            "ratio": factor * unscaled[metric] / scaled[metric],
-            "ratio_low": factor * unscaled[low] / scaled[high],
-            "ratio_high": factor * unscaled[high] / scaled[low],
-            "ratio_exact": np.nan,
-            FEW_DRAWS: "",
-        }
-    )
-    if exact in unscaled:
-        found["ratio_exact"] = factor * unscaled[exact] / scaled[exact]
+    found = pd.DataFrame(index=unscaled.index)
+    found["ratio"] = factor * unscaled[metric] / scaled[metric]
+    found["ratio_low"] = factor * unscaled[low] / scaled[high]
+    found["ratio_high"] = factor * unscaled[high] / scaled[low]
+    found["ratio_exact"] = factor * unscaled[exact] / scaled[exact] if exact in unscaled else np.nan
+    found[FEW_DRAWS] = ""
     for name, rows in ((UNSCALED, unscaled), (SCALED, scaled)):
         found.loc[is_few(rows[FEW_DRAWS], metric), FEW_DRAWS] += f" {name}"
     found[FEW_DRAWS] = found[FEW_DRAWS].str.strip()

@@ -68,7 +68,7 @@ def measured(store, sweep, jobs=1, report=None):
         measure_chunks(store, work, LocalWorkers(jobs), report)
         assert not +work.left
     assert work.is_complete(sweep)
-    found = (merged(store, cell_chunks(store, sweep, cell)) for cell in sweep.cells)
+    found = (merged(map(store.read, cell_chunks(store, sweep, cell))) for cell in sweep.cells)
     return tabulated(EXPERIMENT, sweep.cells, found)[MEASURED]
 
 

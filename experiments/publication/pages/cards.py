@@ -4,8 +4,7 @@ their numbers.
 The finding of a figure gives headline and sentence; the tables of its sweep give all else.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from experiments.figures.captions import words_of
 from experiments.figures.shown import shown
 from experiments.figures.words import short
 from experiments.kinds.figures import FIGURES
-from experiments.kinds.support import BOTH, exact_or_measured, rows_of, widest
+from experiments.kinds.support import BOTH, MEDIAN_GRADIENT, exact_or_measured, rows_of, widest
 from experiments.publication.pages.markup import digits
 from experiments.tables.results import Results
 from sdpa.scaling import UNSCALED
@@ -63,7 +62,7 @@ class Card(NamedTuple):
 
 def cards(sweeps: Mapping[str, Results]) -> Iterator[Card]:
     """The cards whose finding the tables support."""
-    for subject, (name, quantity, curves_of) in _CARDS.items():
+    for subject, (name, quantity, metric) in _CARDS.items():
         # None if the folder of its experiment is gone
         figure = FIGURES.get(name)
         if not figure or not figure.finding or figure.finding.sweep not in sweeps:
@@ -71,12 +70,12 @@ def cards(sweeps: Mapping[str, Results]) -> Iterator[Card]:
         results = sweeps[figure.finding.sweep]
         words = words_of(figure, shown(figure, results))
         if words.is_found and {*BOTH} <= {*results.measured["scaling"]}:
-            curves = curves_of(results)
+            curves = _along_widths(results, metric) if metric else _along_steps(results)
             sentence, _, _ = words.caption.partition("\n")
             yield Card(subject, words.title, sentence, results.name, quantity, curves)
 
 
-def _along_widths(metric: str, results: Results) -> Curves:
+def _along_widths(results: Results, metric: str) -> Curves:
     """A metric of textbook rows, exact where theory knows it."""
     rows = results.measured
     known = rows.assign(value=exact_or_measured(rows, metric))
@@ -97,14 +96,10 @@ def _along_steps(results: Results) -> Curves:
     return Curves(values, best.loc[[*BOTH], "final_loss"].tolist(), at)
 
 
-# By subject: the figure of the finding, the quantity, and its curves.
-_CARDS: dict[str, tuple[str, str, Callable[[Results], Curves]]] = {
-    "Variance": ("variance", "variance of the scores", partial(_along_widths, "score_variance")),
-    "Saturation": ("saturation", "mean largest weight", partial(_along_widths, "max_weight")),
-    "Gradients": (
-        "gradients",
-        "median gradient at a query",
-        partial(_along_widths, "query_gradient_norm_median"),
-    ),
-    "Training": ("losses", "median loss (curves: mean) in nats per character", _along_steps),
+# By subject: the figure of the finding, the quantity, and its metric; none for losses of training.
+_CARDS = {
+    "Variance": ("variance", "variance of the scores", "score_variance"),
+    "Saturation": ("saturation", "mean largest weight", "max_weight"),
+    "Gradients": ("gradients", "median gradient at a query", MEDIAN_GRADIENT),
+    "Training": ("losses", "median loss (curves: mean) in nats per character", ""),
 }
