@@ -30,7 +30,7 @@ MIN_TESTED_DRAWS = 400  # the tails of a mean of fewer effective draws are not t
 _LONG_ROW, _DRAWS_OF_LONG_ROWS = 1000, 1600
 _OF_SQUARES = {"jacobian_trace", "output_std", "value_gradient_norm"}
 # Of entries with a larger fourth moment, draws hide the rare squares behind a mean and its error.
-_HEAVIEST = 10.0
+_HEAVY = [name for name, law in LAWS.items() if law.moments[1] > 10]
 _SHOWN = 5
 _SMALLEST = 1e-300  # of a norm, so that its logarithm is finite
 LEAST_MEDIAN = 1e-8  # the exact values of smaller ones have no stated error
@@ -63,16 +63,15 @@ def _compared(rows: pd.DataFrame, metric: Metric, exact: Exact) -> pd.DataFrame:
     t = special.stdtrit(freedom, 0.5 + LEVEL / 2)
     size = 1.0 if is_quantile else np.abs(expected)
     error = np.maximum(np.abs(end - measured) / t, exact.accuracy * size)
-    difference = measured - expected
-    z = np.divide(difference, error, out=np.zeros(len(rows)), where=error > 0)
+    z = np.divide(measured - expected, error, out=np.zeros(len(rows)), where=error > 0)
     sizes = sizes_of(rows)
     draws = [metric.effective_draws(sizes, value, error) for value in (measured, expected)]
-    heavy = [name for name, law in LAWS.items() if law.moments[1] > _HEAVIEST]
-    is_heavy = rows.get("inputs", pd.Series("", rows.index)).isin(heavy)
     is_long = (name in _OF_SQUARES) & (sizes.n_keys >= _LONG_ROW)
     needed = np.where(is_long, _DRAWS_OF_LONG_ROWS, max(MIN_TESTED_DRAWS, metric.min_draws))
     has_draws = np.minimum(*draws) >= needed
-    is_tested = has_draws & ~is_few(rows[FEW_DRAWS], name) & ~is_heavy
+    is_tested = has_draws & ~is_few(rows[FEW_DRAWS], name)
+    if "inputs" in rows:
+        is_tested &= ~rows["inputs"].isin(_HEAVY)
     if is_quantile:
         is_tested &= expected > np.log(LEAST_MEDIAN)
     p_values = np.where(is_tested, 2 * special.stdtr(freedom, -np.abs(z)), np.nan)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.commands import sample
+from experiments.commands import check as checks
 from experiments.commands.check import check, write_columns
 from experiments.commands.job import Job
 from experiments.commands.measure import analyse_again, measure
@@ -166,18 +166,18 @@ def test_a_sample_of_cells_without_chunks_is_measured_again(tiny, tmp_path, monk
     config, source = tiny
     for sweep in config.sweeps:
         Stored(tmp_path, sweep).write(Stored(source, sweep).read())
-    monkeypatch.setattr(sample, "_SHARE", 1.0)
+    monkeypatch.setattr(checks, "_SHARE", 1.0)
     count = sum(len(sweep.cells) for sweep in config.sweeps)
 
     def sampled():
         lines: list[str] = []
         with Reporter(say=lines.append) as report:
-            sample.measure_again(Job(config, tmp_path, report))
+            checks.measure_again(Job(config, tmp_path, report))
         return "\n".join(lines)
 
     assert f"sample: {count} of {count} cells without chunks measured again, equal" in sampled()
     with monkeypatch.context() as patch:
-        patch.setattr(sample, "_SECONDS", 0.0)
+        patch.setattr(checks, "_SECONDS", 0.0)
         assert f"sample: 0 of {count} cells" in sampled()
 
     tables = Study(config, tmp_path)["scaling"]

@@ -72,20 +72,18 @@ def make_page(study: Study, first: Collection[str] = ()) -> bytes:
 
     folder = study.folder
     drawn = drawn_pictures(study.config, folder, first)
-    found = dict(study)
-    known = part("cards", lambda: [*cards(found)], [])
+    known = part("cards", lambda: [*cards(study)], [])
     # An explorer of textbook rows beside other rows would show numbers that are not theirs.
-    has_law = explorer.follow_law(found.values()) or "Saturation" in {
-        card.subject for card in known
-    }
+    is_shown = any(card.subject == "Saturation" for card in known)
+    has_law = is_shown or explorer.follow_law(study.values())
     sections = [
         part(name, partial(section_of, each, drawn[name]), Section(name, each.experiment.name))
-        for name, each in found.items()
+        for name, each in study.items()
     ]
     page = _template().render(
         cards=known,
         questions=part("quiz", lambda: [*questions(known)], []) if known else [],
-        explorer=part("explorer", lambda: explorer.explorer(found.values()), {}) if has_law else {},
+        explorer=part("explorer", lambda: explorer.explorer(study.values()), {}) if has_law else {},
         of_rows=explorer,
         folder=folder,
         everything=sections,

@@ -12,7 +12,7 @@ from experiments.figures.words import short
 from experiments.measuring.experiment import MEASURED
 from experiments.publication.pages.markup import code, digits, formulas, markdown
 from experiments.publication.pages.statements import counts, read_statements
-from experiments.tables.stored import sidecar_path
+from experiments.tables.stored import Stored
 from experiments.tables.study import Study
 
 _USUAL = 64  # d_k
@@ -84,8 +84,11 @@ def _by_case(source: Source, figure: str, kind: str, field: Callable[[pd.Series]
     sweep and rule; a case is named by the axes that vary in its sweep, and by its unusual values.
     """
     full = source.full
-    of_figure = [each.name for each in full.config.sweeps if figure in each.figures]
-    sweeps = [full.require(name) for name in of_figure if sidecar_path(full.folder, name).exists()]
+    sweeps = [
+        full.require(each.name)
+        for each in full.config.sweeps
+        if figure in each.figures and Stored(full.folder, each).sidecar.exists()
+    ]
     rules = pd.concat(results[kind] for results in sweeps)["scaling"].unique()
     rows = []
     for results in sweeps:
