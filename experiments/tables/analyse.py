@@ -60,27 +60,33 @@ def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> Results:
         The results without empty tables and without the tables beside the main one; `failed` has the
         error of each table that met one.
     """
-    tables = {**measured, MEASURED: with_exact(sweep.experiment, measured[MEASURED])}
-    kinds = [MEASURED]
+    experiment = sweep.experiment
+    whole = with_exact(experiment, measured[MEASURED])
+    tables = {**measured, MEASURED: whole}
+    kept = {MEASURED: whole}
     failed = []
     for derived in DERIVED_TABLES:
         if not derived.applies_to(tables):
             continue
+        kind = derived.kind
         try:
             made = derived.derive(Results(sweep, tables))
-            columns = names(derived.columns(sweep.experiment.cell))
-            tables[derived.kind] = made[columns] if len(made) else made
-            kinds.append(derived.kind)
+            if len(made):
+                kept[kind] = made = made[names(derived.columns(experiment.cell))]
+            tables[kind] = made
         except Exception as error:
-            failed.append(in_part(f"{csv_name(sweep.name, derived.kind)} not made", error))
-    return Results(sweep, {kind: tables[kind] for kind in kinds if len(tables[kind])}, failed)
+            part = f"{csv_name(sweep.name, kind)} not made"
+            failed.append(in_part(part, error))
+    return Results(sweep, kept, failed)
 
 
 def columns_of(results: Results) -> dict[str, Sequence[Column]]:
     """The columns of the tables of a sweep in files, by kind."""
-    cell = results.experiment.cell
-    derived = {each.kind: each.columns(cell) for each in DERIVED_TABLES if each.kind in results}
-    return {MEASURED: written_columns(results), **derived}
+    found: dict[str, Sequence[Column]] = {MEASURED: written_columns(results)}
+    for derived in DERIVED_TABLES:
+        if derived.kind in results:
+            found[derived.kind] = derived.columns(results.experiment.cell)
+    return found
 
 
 def described(sweeps: Sequence[Results]) -> pd.DataFrame:

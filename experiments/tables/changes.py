@@ -75,7 +75,7 @@ def change_of(old: bytes | None, new: bytes) -> Change:
         before, after = map(_fields, (old, new))
     except ValueError:
         return Change("different", "the previous file is not a table")
-    if list(before.columns) != list(after.columns):
+    if [*before] != [*after]:
         others = before.columns.symmetric_difference(after.columns)
         named = f"other columns ({len(others)}): {', '.join(others[:5])}"
         return Change("different", named if len(others) else "another order of columns")
@@ -85,7 +85,8 @@ def change_of(old: bytes | None, new: bytes) -> Change:
     if not excesses:
         return Change(ROUNDING, "numbers in another form")
     excess, column, row = max(excesses)
-    was, now = (table[column][row] or "empty" for table in (before, after))
+    was = before[column][row] or "empty"
+    now = after[column][row] or "empty"
     where = f"{column} in row {row + 1}: {was:.40} before, {now:.40} now"
     return Change(ROUNDING if excess <= 1 else "different", where)
 

@@ -116,15 +116,16 @@ def with_errors(table: pd.DataFrame, by: list[str], *geometric: str) -> pd.DataF
             mean.
     """
     values = table.set_index([*by, "group"])
-    logarithmic = [*geometric]
+    logarithmic = list(geometric)
     values[logarithmic] = np.log(values[logarithmic])
     groups = values.groupby(by, sort=False)
     means, errors = groups.mean(), groups.sem()
     means[logarithmic] = np.exp(means[logarithmic])
     errors[logarithmic] *= means[logarithmic]
     both = means.join(errors.add_suffix("_se"))
-    names = [*means]
-    order = [column for name in names for column in (name, f"{name}_se")]
+    order = []
+    for name in means:
+        order += [name, f"{name}_se"]
     return both[order].reset_index()
 
 
@@ -183,15 +184,14 @@ def by_length(model: Pretrained) -> list[pd.DataFrame]:
             losses[name] = model.losses(tokens, _divisors(power, len(own)))
         for name, of_rule in losses.items():
             for first, last in itertools.pairwise((0, *LENGTHS)):
-                loss = float(of_rule[first:last].mean())
-                change = float((of_rule - own)[first:last].mean())
+                within = slice(first, last)
+                loss = float(of_rule[within].mean())
+                change = float((of_rule - own)[within].mean())
                 positions.append((name, first, last, group, loss, change))
     columns = ["rule", "first", "last", "group", "loss", "change"]
     of_positions = pd.DataFrame(positions, columns=columns)
-    return [
-        with_errors(pd.concat(lengths), ["n_keys"]),
-        with_errors(of_positions, columns[:3]),
-    ]
+    by_length = with_errors(pd.concat(lengths), ["n_keys"])
+    return [by_length, with_errors(of_positions, columns[:3])]
 
 
 def _of_lengths(model: Pretrained, tokens: Tokens) -> tuple[Floats, pd.DataFrame]:
@@ -209,8 +209,7 @@ def _of_lengths(model: Pretrained, tokens: Tokens) -> tuple[Floats, pd.DataFrame
 
     losses = model.losses(tokens, of_layer=of_layer)
     found = pd.concat(tables).groupby("n_keys").mean()
-    of_first = [float(losses[:n].mean()) for n in LENGTHS]
-    found.insert(0, "loss", of_first)
+    found.insert(0, "loss", [float(losses[:n].mean()) for n in LENGTHS])
     return losses, found.reset_index()
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.figures.words import short
+from experiments.kinds.support import widest
 from experiments.measuring.experiment import MEASURED
 from experiments.publication.pages.markup import code, digits, formulas, markdown
 from experiments.publication.pages.statements import counts, read_statements
@@ -41,13 +42,13 @@ def dimension(source: Source) -> str:
     """The values of the sweep `dimension` under each rule at a usual d_k and at its largest."""
     table = source.study.require("dimension").measured.set_index("scaling")
     usual = table[table["d_k"] == _USUAL]
-    widest = table[table["d_k"] == table["d_k"].max()]
-    head = [f"d_k = {_USUAL} → {widest['d_k'].iloc[0]}", *widest.index]
+    last = widest(table)
+    head = [f"d_k = {_USUAL} → {last['d_k'].iloc[0]}", *last.index]
     rows = []
     for column, words in _METRICS.items():
-        pairs = zip(usual[column], widest[column], strict=True)
-        rows.append([formulas(words), *(f"{digits(low)} → {digits(high)}" for low, high in pairs)])
-    return markdown([*map(formulas, head)], rows, "-" + "r" * len(widest))
+        low, high = (rows_at[column].map(digits) for rows_at in (usual, last))
+        rows.append([formulas(words), *(low + " → " + high)])
+    return markdown([*map(formulas, head)], rows, "-" + "r" * len(last))
 
 
 def network_growth(source: Source) -> str:
@@ -59,9 +60,10 @@ def network_growth(source: Source) -> str:
     rows = []
     for depth, of_depth in results.measured.groupby("layers"):
         found = of_depth.set_index("scaling").apply(_growth, axis=1)
-        law = np.sqrt(bottom.loc[depth].set_index("scaling")["stream_gradient_law"])
+        law = bottom.loc[depth].set_index("scaling")["stream_gradient_law"]
+        growth = np.sqrt(law[rules])
         rows.append([depth, "measured", *found[rules]])
-        rows.append(["", "law", *law[rules].map(digits).map(formulas)])
+        rows.append(["", "law", *growth.map(digits).map(formulas)])
     head = ["layers", "r.m.s. gradient, bottom over top", *map(code, rules)]
     return markdown(head, rows, "rl" + "r" * len(rules))
 
@@ -94,16 +96,17 @@ def _by_case(source: Source, figure: str, kind: str, field: Callable[[pd.Series]
     for results in sweeps:
         table, axes = results[kind], results.axes
         varied = axes.varied(table)
-        for _, of_case in table.groupby(axes.among(table), sort=False):
+        names = axes.among(table)
+        for _, of_case in table.groupby(names, sort=False):
             first = of_case.iloc[0]
-            shown = [
-                name
-                for name in axes.among(table)
+            parts = [
+                f"{code(name)} {short(first[name])}"
+                for name in names
                 if name in varied or axes.usual[name] not in (None, first[name])
             ]
-            case = ", ".join(f"{code(name)} {short(first[name])}" for name in shown)
             fields = of_case.set_index("scaling").apply(field, axis=1)
-            rows.append([code(results.name), case, *fields.reindex(rules, fill_value="")])
+            values = fields.reindex(rules, fill_value="")
+            rows.append([code(results.name), ", ".join(parts), *values])
     return markdown(["sweep", "case", *map(code, rules)], rows, "--" + "r" * len(rules))
 
 
