@@ -71,7 +71,11 @@ def all_parts(job: Job) -> None:
 
         rows = SECONDS_OF_ROW * sum(len(sweep.cells) for sweep in due)
         figures = sum(len(sweep.figures) for sweep in due)
-        job.report.bar.to_come = {"tables": rows, "figures": figures, "page": _SECONDS_OF_PAGE}
+        job.report.bar.to_come = {
+            "tables": rows,
+            "figures": figures,
+            "page": _SECONDS_OF_PAGE,
+        }
     made = measure, checks.write_columns, _draw, checks.check, _check_model
     _do(job, *made, _further, _page, _name_leftovers)
 
@@ -206,7 +210,7 @@ def walk(
     ] = None,
 ) -> None:
     """Walk through a worked example step by step, or through attention on your own matrices."""
-    with exit_on_error(ValueError):
+    with exit_on_error():
         from experiments.publication.examples import walk as examples
 
         of_own = any((q, k, v, scaling, mask, out))

@@ -60,8 +60,19 @@ def write_columns(job: Job) -> None:
     study, folder = job.study, job.results
     if study:
         inputs = tuple(Stored(folder, one.sweep).sidecar for one in study.values())
-        made = Product((folder / COLUMN_FILE,), partial(_columns, study), inputs, study.config.text)
-        build(folder, [made], job.report, phase="tables", quietly=True)
+        made = Product(
+            (folder / COLUMN_FILE,),
+            partial(_columns, study),
+            inputs,
+            study.config.text,
+        )
+        build(
+            folder,
+            [made],
+            job.report,
+            phase="tables",
+            quietly=True,
+        )
 
 
 def _columns(study: Study) -> list[bytes]:
@@ -113,8 +124,8 @@ def check(job: Job) -> None:
             report.verdict("agreed", verdict)
         else:
             report.verdict("not tested", NOTHING_JUDGED, FLAGGED)
-        if gaps := together.untested_in_words():
-            report.verdict("others", gaps, None)
+        if together.untested:
+            report.verdict("others", f"{together.untested} not tested", None)
 
     each = [partial(check_sweep, sweep) for sweep in job.sweeps]
     attempt([*each, check_all, partial(measure_again, job)])

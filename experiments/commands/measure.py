@@ -102,7 +102,12 @@ def _analyse_again(job: Job, sweep: Sweep) -> None:
         job.report.made(path, change)
 
 
-def measure_chunks(store: Store, work: Work, workers: Workers, report: Reporter) -> None:
+def measure_chunks(
+    store: Store,
+    work: Work,
+    workers: Workers,
+    report: Reporter,
+) -> None:
     """Measure what the store lacks; `work.left` counts down.
 
     If an error or a signal occurs, the workers end at once; all written records stay.

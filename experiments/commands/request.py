@@ -201,29 +201,25 @@ def command(
 
 
 @contextmanager
-def exit_on_error(
-    *refused: type[Exception], folder: Callable[[], Path] = lambda: SHIPPED_RESULTS
-) -> Iterator[None]:
+def exit_on_error(folder: Callable[[], Path] = lambda: SHIPPED_RESULTS) -> Iterator[None]:
     """Turn an error into a message and an exit status, an unexpected one into a line and a file.
 
     SIGTERM and Ctrl-C become exceptions, so that the block can end its workers. If several parts
     fail, all messages appear, each line once.
 
     Args:
-        refused: errors that mean bad usage, beside `UsageError`.
         folder: gets the file `ERRORS` with the tracebacks of unexpected exceptions.
 
     Raises:
         typer.Exit: with the status that `experiments.__main__` lists.
     """
-    usage: tuple[type[Exception], ...] = (UsageError, *refused)
     stopped: list[int] = []
     try:
         with _raising_signals(stopped):
             yield
     except typer.Exit:  # of a command within this one, which said why
         raise
-    except usage as error:
+    except UsageError as error:
         _exit(str(error).splitlines(), 2)
     except BaseException as error:
         # A signal during the import of a compiled module arrives as an ImportError.

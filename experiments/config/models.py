@@ -49,13 +49,14 @@ def config_model() -> type[BaseModel]:
 def sweep_model(name: str) -> type[BaseModel]:
     """The model of an experiment's sweeps: the fields of its cell as lists, trials, figures."""
     experiment = load_experiment(name)
-    kinds = cell_fields(experiment.cell)
-    lists = {key: _values_of(kind) for key, kind in kinds.items()}
     usual = defaults(experiment.cell)
     fields: Fields = {"experiment": (Literal[name], ...)}
-    for key in kinds:
-        fields[key] = (lists[key], (usual[key],) if key in usual else ...)
-    axes: Fields = {axis: (lists[axis], None) for axis in axis_names(experiment.cell)}
+    axes: Fields = {}
+    for key, kind in cell_fields(experiment.cell).items():
+        values = _values_of(kind)
+        fields[key] = (values, (usual[key],) if key in usual else ...)
+        if key in axis_names(experiment.cell):
+            axes[key] = (values, None)
     variant: Value = create_model(f"{name}_variant", __config__=_STRICT, **axes)
     fields["variants"] = (list[variant], Field((), min_length=1))
     _add_trials(fields, experiment)

@@ -35,7 +35,8 @@ def leftovers(config: Config, folder: Path) -> dict[str, list[Path]]:
         every = map(drawing.with_suffix, (*DRAWN, *ON_REQUEST))
         files = tuple(filter(Path.exists, every))
         is_left = name in found or figure not in kept.get(name, [figure])
-        if is_left and Product(files, list).is_current(folder) is not None:  # as it was made
+        is_as_made = Product(files, list).is_current(folder) is not None
+        if is_left and is_as_made:
             key = name if name in found else f"{name}/{figure}"
             found[key] = [*files, *found.get(key, ())]  # the JSON last, if removal ends early
     return found

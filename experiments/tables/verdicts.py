@@ -103,10 +103,6 @@ class Agreement(NamedTuple):
         values = f"{counted(len(self.values), 'measured value')} with those of theory"
         return f"{values} (p = {self.p_value:.2g}; an alarm below {ALARM:g})"
 
-    def untested_in_words(self) -> str:
-        """The number of values that are not tested, in words."""
-        return f"{self.untested} not tested" if self.untested else ""
-
     def alarm(self) -> str:
         """The message of an alarm, with the furthest values; empty if all values agree."""
         if self.p_value >= ALARM:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from experiments.config.errors import UsageError
 from experiments.config.paths import DRAWN, EXAMPLE_FOLDER, SHIPPED_RESULTS
 from experiments.publication.examples.examples import EXAMPLES
 from experiments.publication.examples.steps import Example, Step, attention, long_table, numbered
@@ -23,7 +24,7 @@ _MOST = 12  # rows and columns
 _LARGEST = 1e100  # so that no product overflows
 
 
-class ExampleError(ValueError):
+class ExampleError(UsageError):
     """A missing example, or matrices that are not valid inputs of attention."""
 
 

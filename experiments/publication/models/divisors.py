@@ -65,7 +65,11 @@ def by_divisor(model: Pretrained) -> list[pd.DataFrame]:
     return [means_over_sequences(found, by[:n]) for n in (2, 3, 4)]
 
 
-def heads_of_sequence(model: Pretrained, tokens: Tokens, divisor: float) -> pd.DataFrame:
+def heads_of_sequence(
+    model: Pretrained,
+    tokens: Tokens,
+    divisor: float,
+) -> pd.DataFrame:
     """A row for each layer and head."""
     losses, steps, gradients = model.gradients(tokens, divisor)
     tables = []
@@ -82,7 +86,11 @@ def heads_of_sequence(model: Pretrained, tokens: Tokens, divisor: float) -> pd.D
     return pd.concat(tables).assign(loss=float(losses.mean()))
 
 
-def row_means(steps: Steps, first: int = 2, last: int | None = None) -> pd.DataFrame:
+def row_means(
+    steps: Steps,
+    first: int = 2,
+    last: int | None = None,
+) -> pd.DataFrame:
     """Means over the rows that see `first` to `last` keys; a row of the table for each head."""
     rows = slice(first - 1, last)
     w = steps.weights[:, rows]

@@ -234,7 +234,12 @@ def checksums() -> dict[str, str]:
     return {path.name: checksum(path) for path in sorted(_TEXTS.glob("*.txt"))}
 
 
-def windows(name: str, encode: Callable[[str], Any], length: int, count: int) -> Tokens:
+def windows(
+    name: str,
+    encode: Callable[[str], Any],
+    length: int,
+    count: int,
+) -> Tokens:
     """`count` stretches of the tokens of a text, spread evenly over it, (count, length).
 
     `encode` is that of a tokenizer.

@@ -81,7 +81,12 @@ def trained(source: Source) -> str:
     return _by_case(source, "losses", "bands", _loss)
 
 
-def _by_case(source: Source, figure: str, kind: str, field: Callable[[pd.Series], str]) -> str:
+def _by_case(
+    source: Source,
+    figure: str,
+    kind: str,
+    field: Callable[[pd.Series], str],
+) -> str:
     """A field of each row of a table, of the measured sweeps of config.full.yaml with a figure, by
     sweep and rule; a case is named by the axes that vary in its sweep, and by its unusual values.
     """
