@@ -23,14 +23,13 @@ import typer
 from typer import Argument, Option
 
 from experiments.commands import check as checks
+from experiments.commands.job import Job
 from experiments.commands.measure import SECONDS_OF_ROW, analyse_again, measure, plan_lines
-from experiments.commands.request import Commands, Job, command, exit_on_error
+from experiments.commands.request import Commands, command, exit_on_error
 from experiments.commands.watch import at_every_save
 from experiments.config.errors import UsageError, attempt
-from experiments.config.paths import SHIPPED_RESULTS, STORE
+from experiments.config.paths import SHIPPED_RESULTS
 from experiments.running.files import locked, require_folder, write_atomically
-from experiments.running.store import Store
-from experiments.running.work import find_work
 from experiments.tables.leftovers import leftovers, remove
 from experiments.tables.reporter import FLAGGED
 from experiments.tables.stored import Stored
@@ -72,27 +71,31 @@ def all_parts(job: Job) -> None:
 
         rows = SECONDS_OF_ROW * sum(len(sweep.cells) for sweep in due)
         figures = sum(len(sweep.figures) for sweep in due)
-        job.report.bar.to_come = {"tables": rows, "figures": figures, "page": _SECONDS_OF_PAGE}
-    made = (_measure, _describe, _draw, _check, _check_model, _examples, _draw_model, _page)
-    _do(job, *made, _name_leftovers)
+        job.report.bar.to_come = {
+            "tables": rows,
+            "figures": figures,
+            "page": _SECONDS_OF_PAGE,
+        }
+    made = measure, checks.write_columns, _draw, checks.check, _check_model
+    _do(job, *made, _further, _page, _name_leftovers)
 
 
 @command(app, *SWEEPS, *WORKERS, "format", start=at_every_save)
 def watch(job: Job) -> None:
     """At every save of the config, measure sweeps, draw their figures, and name tables that changed."""
-    _do(job, _measure, _describe, _draw)
+    _do(job, measure, checks.write_columns, _draw)
 
 
 @command(app, *SWEEPS, *WORKERS)
 def run(job: Job) -> None:
     """Measure the missing chunks of sweeps and write their tables; make calls it results."""
-    _do(job, _measure, _describe)
+    _do(job, measure, checks.write_columns)
 
 
 @command(app, *SWEEPS)
 def analyse(job: Job) -> None:
     """Make tables again from the measured values in them, where these took hours."""
-    analyse_again(job.sweeps, job.results, job.report)
+    analyse_again(job)
 
 
 @command(app, *SWEEPS, "jobs", "format")
@@ -106,7 +109,7 @@ def check(job: Job) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones; name
     figures that are not of these tables.
     """
-    _do(job, _check_figures, _check, _check_model, _name_leftovers)
+    _do(job, checks.check_figures, checks.check, _check_model, _name_leftovers)
 
 
 @command(app, *SWEEPS, "jobs")
@@ -117,7 +120,7 @@ def page(job: Job) -> None:
 
     It names the sweeps without sound tables at its top; if there are any, the status is 1.
     """
-    _do(job, _draw, _examples, _draw_model, _page)
+    _do(job, _draw, _further, _page)
 
 
 @command(app, *SWEEPS, *WORKERS)
@@ -125,8 +128,7 @@ def plan(job: Job) -> None:
     """Print the chunks that a run would measure, and roughly how much time and memory it would
     take.
     """
-    todo = find_work(Store(job.results / STORE), job.sweeps)
-    for line in plan_lines(job.sweeps, job.results, todo, job.workers):
+    for line in plan_lines(job):
         job.report.line(line)
     _name_leftovers(job)
 
@@ -139,10 +141,8 @@ def clear_leftovers(job: Job) -> None:
     """
     for sweep in job.sweeps:
         if fault := Stored(job.results, sweep).fault:
-            raise UsageError(
-                f"{job.results}: expected the tables of all sweeps of {job.asked.config}, got: "
-                f"{fault}; nothing is removed"
-            )
+            expected = f"expected the tables of all sweeps of {job.config.path}"
+            raise UsageError(f"{job.results}: {expected}, got: {fault}; nothing is removed")
     with locked(job.results):
         for path in chain(*leftovers(job.config, job.results).values()):
             remove(path)
@@ -154,34 +154,10 @@ def _do(job: Job, *parts: Callable[[Job], None]) -> None:
     attempt(partial(part, job) for part in parts)
 
 
-def _measure(job: Job) -> None:
-    measure(
-        job.config,
-        job.sweeps,
-        job.results,
-        job.workers,
-        jobs=job.asked.jobs,
-        report=job.report,
-    )
-
-
-def _describe(job: Job) -> None:
-    checks.write_columns(job.study, job.report)
-
-
 def _draw(job: Job) -> None:
     from experiments.figures.draw import draw_sweeps
 
-    jobs, formats = job.asked.jobs, job.formats
-    draw_sweeps(job.study, job.sweeps, jobs=jobs, formats=formats, report=job.report)
-
-
-def _check(job: Job) -> None:
-    checks.check(job.study, job.sweeps, jobs=job.asked.jobs, report=job.report)
-
-
-def _check_figures(job: Job) -> None:
-    checks.check_figures(job.study, job.sweeps, job.report)
+    draw_sweeps(job.study, job.sweeps, jobs=job.jobs, formats=job.formats, report=job.report)
 
 
 def _check_model(job: Job) -> None:
@@ -197,30 +173,26 @@ def _name_leftovers(job: Job) -> None:
         job.report.verdict("left over", text, FLAGGED)
 
 
-def _examples(job: Job) -> None:
+def _further(job: Job) -> None:
+    """Update the worked examples and the figures of the pretrained model."""
     if _is_of_this_repository(job):
         from experiments.publication.examples.walk import write_examples
-
-        write_examples(job.results, job.report)
-
-
-def _draw_model(job: Job) -> None:
-    if _is_of_this_repository(job):
         from experiments.publication.models.command import draw_model
 
-        draw_model(job.results, job.report)
+        made = write_examples, draw_model
+        attempt(partial(each, job.results, job.report) for each in made)
 
 
 def _page(job: Job) -> None:
     from experiments.publication.pages.index import write_page
 
-    write_page(job.study, job.asked.config, first=job.asked.names, report=job.report)
+    write_page(job.study, job.names, job.report)
     job.report.next(f"open {job.results / 'index.html'} in a browser")
 
 
 def _is_of_this_repository(job: Job) -> bool:
     """True if the folder has examples and a pretrained model beside tables, figures and page."""
-    return not job.asked.names and job.results.resolve() == SHIPPED_RESULTS.resolve()
+    return not job.names and job.results.resolve() == SHIPPED_RESULTS.resolve()
 
 
 @app.command()
@@ -228,9 +200,9 @@ def walk(
     example: Annotated[
         str | None, Argument(help="Name of an example; omit it to list all.")
     ] = None,
-    q: Annotated[Path | None, Option("--q", metavar="FILE", help="Your queries, as CSV.")] = None,
-    k: Annotated[Path | None, Option("--k", metavar="FILE", help="Your keys, as CSV.")] = None,
-    v: Annotated[Path | None, Option("--v", metavar="FILE", help="Your values, as CSV.")] = None,
+    q: Annotated[Path | None, Option(metavar="FILE", help="Your queries, as CSV.")] = None,
+    k: Annotated[Path | None, Option(metavar="FILE", help="Your keys, as CSV.")] = None,
+    v: Annotated[Path | None, Option(metavar="FILE", help="Your values, as CSV.")] = None,
     scaling: Rule = None,
     mask: Mask = None,
     out: Annotated[
@@ -238,21 +210,18 @@ def walk(
     ] = None,
 ) -> None:
     """Walk through a worked example step by step, or through attention on your own matrices."""
-    with exit_on_error(ValueError):
+    with exit_on_error():
         from experiments.publication.examples import walk as examples
 
         of_own = any((q, k, v, scaling, mask, out))
         if example and of_own:
-            raise UsageError(
-                f"expected an example or your own matrices, got {example} and options of matrices"
-            )
+            got = f"got {example} and options of matrices"
+            raise UsageError(f"expected an example or your own matrices, {got}")
         if example:
             examples.walk(example)
         elif q and k:
             folder = require_folder(out or SHIPPED_RESULTS / "walk")
-            examples.walk_own(
-                [q, k, *([v] if v else [])], scaling or "d_k^1/2", mask or "none", folder
-            )
+            examples.walk_own([q, k, v], scaling or "d_k^1/2", mask or "none", folder)
         elif of_own:
             raise UsageError(
                 "expected both queries and keys, as --q FILE --k FILE (make walk Q=FILE K=FILE)"

@@ -1,36 +1,77 @@
-"""The check of the tables of a config, and the list of their columns."""
+"""The check of the tables of a config, with a sample of the cells whose chunks are not stored, measured
+again and compared to the byte; and the list of the columns of the tables.
+"""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from experiments.commands.sample import measure_again
-from experiments.config.errors import DisagreementError, Problem, TableError, attempt, counted
+from experiments.commands.job import Job
+from experiments.commands.measure import duration
+from experiments.config.errors import (
+    DisagreementError,
+    Problem,
+    TableError,
+    attempt,
+    counted,
+    in_part,
+)
 from experiments.config.paths import COLUMN_FILE, drawn_texts
 from experiments.config.sweep import Sweep
+from experiments.measuring.cells import CELL, Cell
+from experiments.measuring.chunk import Chunk
+from experiments.measuring.columns import describe, names
+from experiments.measuring.experiment import MEASURED
 from experiments.measuring.intervals import MIN_TRIALS
-from experiments.tables.layout import csv_bytes
+from experiments.measuring.processor import is_supported
+from experiments.running.fingerprint import hash_of, measuring_source
+from experiments.running.work import merged
+from experiments.running.workers import helpers, machine_memory
+from experiments.tables.changes import ROUNDING, change_of
+from experiments.tables.layout import csv_bytes, written_columns
 from experiments.tables.products import Product, build
-from experiments.tables.reporter import FLAGGED, Reporter
+from experiments.tables.reporter import FLAGGED
 from experiments.tables.stored import Stored, read_sidecar
 from experiments.tables.study import Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from experiments.tables.results import Results
 
 NOTHING_JUDGED = (
     "no value is tested: this needs a known exact value, 20 trials and 400 effective draws"
 )
+_SHARE = 0.05  # of the cells
+_SECONDS = 300.0  # of one worker, as estimated
 
 
-def write_columns(study: Study, report: Reporter) -> None:
+def write_columns(job: Job) -> None:
     """Write columns.csv, the columns of all sound tables.
 
     Raises:
         BusyError: another run uses the results folder.
     """
-    folder = study.folder
+    study, folder = job.study, job.results
     if study:
         inputs = tuple(Stored(folder, one.sweep).sidecar for one in study.values())
-        made = Product((folder / COLUMN_FILE,), partial(_columns, study), inputs, study.config.text)
-        build(folder, [made], report, phase="tables", quietly=True)
+        made = Product(
+            (folder / COLUMN_FILE,),
+            partial(_columns, study),
+            inputs,
+            study.config.text,
+        )
+        build(
+            folder,
+            [made],
+            job.report,
+            phase="tables",
+            quietly=True,
+        )
 
 
 def _columns(study: Study) -> list[bytes]:
@@ -40,9 +81,7 @@ def _columns(study: Study) -> list[bytes]:
     return [csv_bytes(described([*study.values()]))]
 
 
-def check(
-    study: Study, sweeps: Sequence[Sweep], *, jobs: int | None = None, report: Reporter
-) -> None:
+def check(job: Job) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones;
     measure a sample of rows without chunks again.
 
@@ -53,6 +92,7 @@ def check(
         DisagreementError: measured and exact values are too far apart, or a row of the sample has
             other values than its table.
     """
+    study, report = job.study, job.report
     whole: list[str] = []
 
     def check_sweep(sweep: Sweep) -> None:
@@ -83,14 +123,14 @@ def check(
             report.verdict("agreed", verdict)
         else:
             report.verdict("not tested", NOTHING_JUDGED, FLAGGED)
-        if gaps := together.untested_in_words():
-            report.verdict("others", gaps, None)
+        if together.untested:
+            report.verdict("others", f"{together.untested} not tested", None)
 
-    again = partial(measure_again, study, sweeps, jobs, report)
-    attempt([*(partial(check_sweep, sweep) for sweep in sweeps), check_all, again])
+    each = [partial(check_sweep, sweep) for sweep in job.sweeps]
+    attempt([*each, check_all, partial(measure_again, job)])
 
 
-def check_figures(study: Study, sweeps: Sequence[Sweep], report: Reporter) -> None:
+def check_figures(job: Job) -> None:
     """Flag each figure that is of other tables or another version.
 
     Raises:
@@ -98,16 +138,15 @@ def check_figures(study: Study, sweeps: Sequence[Sweep], report: Reporter) -> No
     """
     from experiments.figures.draw import figure_products
 
-    read = [study[sweep.name] for sweep in sweeps if sweep.name in study]
+    read = [job.study[sweep.name] for sweep in job.sweeps if sweep.name in job.study]
     missing = []
-    for product in figure_products(study.folder, read):
+    for product in figure_products(job.results, read):
         path = product.files[0]
         if lost := [file for file in product.files if not file.exists()]:
             missing.append(f"{lost[0]} is missing; make figures draws it")
-        elif not _is_of_today(product, study.folder):
-            report.flag(
-                f"{path} is of other tables or another version; make figures draws it again"
-            )
+        elif not _is_of_today(product, job.results):
+            other = f"{path} is of other tables or another version"
+            job.report.flag(f"{other}; make figures draws it again")
     if missing:
         raise Problem("\n".join(missing))
 
@@ -118,3 +157,100 @@ def _is_of_today(product: Product, folder: Path) -> bool:
     if known is None:
         return (product.parameters or ())[:2] == drawn_texts(product.files[0])
     return known
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The rows of a cell in a main table."""
+
+    sweep: Sweep
+    cell: Cell
+    first: int  # from 1
+    trials: int
+    before: "pd.DataFrame"  # the measured columns
+
+    @property
+    def seconds(self) -> float:
+        """Estimated time of one worker; infinite without the memory."""
+        fits = self.cell.memory <= machine_memory()
+        return self.cell.seconds_per_trial * self.trials if fits else math.inf
+
+    @property
+    def order(self) -> str:
+        """SHA-256 of place and source: other versions of the source choose other cells."""
+        return hash_of([self.sweep.name, self.first, measuring_source(self.sweep.experiment)])
+
+    @property
+    def place(self) -> str:
+        """The sweep, the row and its cell in words."""
+        return f"{self.sweep.name}, rows from {self.first} ({describe(self.cell)})"
+
+    def difference(self) -> str:
+        """Measure the rows; the difference in words, empty without any."""
+        from experiments.tables.rows import tabulated
+
+        experiment = self.sweep.experiment
+        parts = Chunk.of_cell(experiment, self.cell, self.trials, self.sweep.seed)
+        whole = merged(map(Chunk.measure, parts))
+        table = tabulated(experiment, [self.cell], [whole])[MEASURED]
+        change = change_of(csv_bytes(self.before), csv_bytes(table[[*self.before]]))
+        is_same = change.kind == "unchanged" or (change.kind == ROUNDING and not is_supported())
+        return "" if is_same else f"{self.place}: {change.where}"
+
+
+def measure_again(job: Job) -> None:
+    """Measure a sample of the cells of sweeps whose chunks are not stored, and compare the bytes.
+
+    The sample has 5% of these cells, chosen by hash, and takes at most five minutes of one worker
+    by their estimates; a cell that takes more, or more memory than there is, is never chosen.
+
+    Raises:
+        DisagreementError: a measured value is another one than in its table.
+    """
+    work = job.work()
+    due = [sweep.name for sweep in job.sweeps if not work.is_complete(sweep)]
+    rows = [each for name in due if name in job.study for each in _rows(job.study[name])]
+    chosen = _chosen(rows)
+    total = sum(each.seconds for each in chosen)
+    differences: list[str] = []
+    bar = job.report.bar.phase("check", total, total)
+    with bar as advance, helpers(job.jobs, len(chosen)) as submit:
+
+        def finish(each: _Rows, made: "Future[str]") -> None:
+            try:
+                differences.append(made.result())
+            except Exception as error:
+                raise in_part(each.place, error) from None
+            advance(each.place, each.seconds)
+
+        futures = [(each, submit(each.difference)) for each in chosen]
+        attempt(partial(finish, *each) for each in futures)
+    if found := [*filter(None, differences)]:
+        raise DisagreementError("\n".join(["expected the bytes of the table, got others:", *found]))
+    if rows:
+        again = f"{len(chosen)} of {counted(len(rows), 'cell')} without chunks measured again"
+        text = f"{again}, equal to {'the byte' if is_supported() else 'rounding'}"
+        if long := sum(each.seconds > _SECONDS for each in rows):
+            text += f"; {counted(long, 'cell')} beyond {duration(_SECONDS)} or memory left out"
+        job.report.verdict("sample", text, None if chosen else FLAGGED)
+
+
+def _rows(results: "Results") -> Iterator[_Rows]:
+    sweep, table = results.sweep, results.measured
+    written = names(written_columns(results))
+    measured = [name for name in written if not name.endswith("_exact")]
+    cells = {of_rule: cell for cell in sweep.cells for of_rule in cell.by_rule()}
+    for cell, rows in table.groupby(table[CELL].map(cells), sort=False):
+        trials = int(rows["trials"].iloc[0]) if "trials" in rows else sweep.trials
+        yield _Rows(sweep, cell, rows.index[0] + 1, trials, rows[measured])
+
+
+def _chosen(rows: Sequence[_Rows]) -> list[_Rows]:
+    """The first 5% in the order of hashes that fit into the time."""
+    found: list[_Rows] = []
+    left = _SECONDS
+    for each in sorted(rows, key=lambda each: each.order):
+        if len(found) < math.ceil(_SHARE * len(rows)) and each.seconds <= left:
+            found.append(each)
+            left -= each.seconds
+    return found

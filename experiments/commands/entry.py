@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from experiments.commands.job import Job
 from experiments.commands.measure import measure
 from experiments.config.errors import UsageError
 from experiments.config.loader import load_config
@@ -108,7 +109,7 @@ def run(
     loaded = load_config(path)
     with Reporter(say=lambda _: None) as silent:
         workers = LocalWorkers(jobs or default_jobs())
-        measure(loaded, loaded.sweeps, folder, workers, jobs=jobs, report=silent)
+        measure(Job(loaded, folder, silent, workers, jobs=jobs))
     results = RunResults(loaded, folder)
     for sweep in loaded.sweeps:
         results.require(sweep.name)

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.commands.job import Job
 from experiments.config.errors import TableError, attempt, counted, in_part, raise_all
-from experiments.config.loader import Config
-from experiments.config.paths import STORE, STORED_CONFIG
+from experiments.config.paths import STORED_CONFIG
 from experiments.config.sweep import Sweep
 from experiments.measuring.cells import ScaledCell
 from experiments.measuring.experiment import MEASURED
@@ -20,7 +19,7 @@ from experiments.measuring.processor import is_supported
 from experiments.running.files import locked, write_atomically
 from experiments.running.fingerprint import suite_source, tables_source
 from experiments.running.store import Store
-from experiments.running.work import Work, Workers, find_work
+from experiments.running.work import Work, Workers
 from experiments.running.workers import helpers
 from experiments.tables.reporter import Reporter
 from experiments.tables.stored import Stored, read_sidecar
@@ -33,15 +32,7 @@ SECONDS_OF_ROW = 0.1  # of tables, roughly
 _WORKER_BASE = 50 * 2**20  # interpreter, NumPy and the library
 
 
-def measure(
-    config: Config,
-    sweeps: Sequence[Sweep],
-    results: Path,
-    workers: Workers,
-    *,
-    jobs: int | None = None,
-    report: Reporter,
-) -> None:
+def measure(job: Job) -> None:
     """Measure the chunks of sweeps that the store lacks, and write the tables that change.
 
     Raises:
@@ -51,39 +42,37 @@ def measure(
     # Kept now, so that an edit during the run does not enter the records of this one.
     suite_source()
     tables_source()
-    for line in _multiplying(sweeps):
+    results, report = job.results, job.report
+    for line in _multiplying(job.sweeps):
         report.line(line)
     with locked(results):
-        store = Store(results / STORE)
-        work = find_work(store, sweeps)
-        stored = [Stored(results, sweep) for sweep in sweeps]
+        work = job.work()
+        stored = [Stored(results, sweep) for sweep in job.sweeps]
         kept = [each for each in stored if work.is_complete(each.sweep) and each.is_current]
         for each in kept:
             for path in each.paths():
                 report.made(path, None)
         others = [each.sweep for each in stored if each not in kept]
         if work.todo and not is_supported():
-            report.line(
-                "this is not Linux on an x86-64 processor with AVX2: last digits differ from "
-                "those elsewhere"
-            )
+            machine = "this is not Linux on an x86-64 processor with AVX2"
+            report.line(f"{machine}: last digits differ from those elsewhere")
 
         def measure_all() -> None:
             nonlocal work
-            measure_chunks(store, work, workers, report)
+            measure_chunks(job.store, work, job.workers, report)
             if work.needs_pilot:
-                work = find_work(store, sweeps)  # the pilots have set the trials
-                measure_chunks(store, work, workers, report)
+                work = job.work()  # the pilots have set the trials
+                measure_chunks(job.store, work, job.workers, report)
 
         def write_tables() -> None:
-            _write_tables(results, store, [*filter(work.is_complete, others)], jobs, report)
+            _write_tables(job, [*filter(work.is_complete, others)])
 
         attempt([measure_all, write_tables])
-        if not any(Stored(results, sweep).fault for sweep in config.sweeps):
-            write_atomically(results / STORED_CONFIG, config.text.encode())
+        if not any(Stored(results, sweep).fault for sweep in job.config.sweeps):
+            write_atomically(results / STORED_CONFIG, job.config.text.encode())
 
 
-def analyse_again(sweeps: Sequence[Sweep], results: Path, report: Reporter) -> None:
+def analyse_again(job: Job) -> None:
     """Make the tables of sweeps again from the measured values in them, without their chunks.
 
     This is for sweeps that take hours to measure.
@@ -93,14 +82,14 @@ def analyse_again(sweeps: Sequence[Sweep], results: Path, report: Reporter) -> N
         TableError: a table is missing, altered, or from another config, or it follows from values
             that no table has.
     """
-    with locked(results):
-        attempt(partial(_analyse_again, sweep, results, report) for sweep in sweeps)
+    with locked(job.results):
+        attempt(partial(_analyse_again, job, sweep) for sweep in job.sweeps)
 
 
-def _analyse_again(sweep: Sweep, results: Path, report: Reporter) -> None:
+def _analyse_again(job: Job, sweep: Sweep) -> None:
     from experiments.tables.analyse import DERIVED_TABLES, analyse
 
-    stored = Stored(results, sweep)
+    stored = Stored(job.results, sweep)
     written = stored.read()
     made = read_sidecar(stored.sidecar)
     origin = {name: made.get(name) for name in ("source", "versions")}
@@ -108,15 +97,18 @@ def _analyse_again(sweep: Sweep, results: Path, report: Reporter) -> None:
     raise_all(found.failed)  # no table is left out
     of_chunks = {table.kind for table in DERIVED_TABLES if table.source not in written}
     if lost := of_chunks & (written.keys() - found.keys()):
-        raise TableError(
-            f"{sweep.name}: expected tables that follow from the main one, got "
-            f"{', '.join(sorted(lost))}, which need the chunks; run measures them again"
-        )
+        got = f"got {', '.join(sorted(lost))}, which need the chunks; run measures them again"
+        raise TableError(f"{sweep.name}: expected tables that follow from the main one, {got}")
     for path, change in stored.write(found, origin).items():
-        report.made(path, change)
+        job.report.made(path, change)
 
 
-def measure_chunks(store: Store, work: Work, workers: Workers, report: Reporter) -> None:
+def measure_chunks(
+    store: Store,
+    work: Work,
+    workers: Workers,
+    report: Reporter,
+) -> None:
     """Measure what the store lacks; `work.left` counts down.
 
     If an error or a signal occurs, the workers end at once; all written records stay.
@@ -132,29 +124,21 @@ def measure_chunks(store: Store, work: Work, workers: Workers, report: Reporter)
         return
     names = [name for name, left in work.left.items() if left]
     less = f"; one alone: SWEEP={names[0]}" if len(names) > 1 else ""
+    seconds = work.seconds / workers.slots
     report.line(
         f"measuring {counted(len(work.todo), 'chunk')} of {counted(len(names), 'sweep')} for "
         f"{store.folder.parent} with {workers}, "
-        f"about {duration(work.seconds / workers.slots)} without exact values, tables and figures"
-        f"{less}"
+        f"about {duration(seconds)} without exact values, tables and figures{less}"
     )
-    with (
-        report.bar.phase("measuring", work.seconds, work.seconds / workers.slots) as advance,
-        closing(workers.measure(work.todo)) as measured,
-    ):
+    bar = report.bar.phase("measuring", work.seconds, seconds)
+    with bar as advance, closing(workers.measure(work.todo)) as measured:
         for task, packed in measured:
             store.write(task.chunk, packed)
             work.left.subtract(task.sweeps)
             advance(task.sweeps[0], task.seconds)
 
 
-def _write_tables(
-    results: Path,
-    store: Store,
-    due: Sequence[Sweep],
-    jobs: int | None,
-    report: Reporter,
-) -> None:
+def _write_tables(job: Job, due: Sequence[Sweep]) -> None:
     """Write the tables of sweeps whose chunks are complete."""
     if not due:
         return
@@ -162,8 +146,8 @@ def _write_tables(
 
     rows = {sweep.name: sum(len(cell.by_rule()) for cell in sweep.cells) for sweep in due}
     total = sum(rows.values())
-    bar = report.bar.phase("tables", total, total * SECONDS_OF_ROW)
-    with bar as advance, helpers(jobs, len(due)) as submit:
+    bar = job.report.bar.phase("tables", total, total * SECONDS_OF_ROW)
+    with bar as advance, helpers(job.jobs, len(due)) as submit:
 
         def write(sweep: Sweep, made: "Future[Results]") -> None:
             try:
@@ -172,12 +156,12 @@ def _write_tables(
                 raise in_part(f"tables of {sweep.name} not made", error) from None
             advance(sweep.name, rows[sweep.name])
             if missed := found.unreached():
-                report.flag(missed)
-            for path, change in Stored(results, sweep).write(found).items():
-                report.made(path, change)
+                job.report.flag(missed)
+            for path, change in Stored(job.results, sweep).write(found).items():
+                job.report.made(path, change)
             raise_all(found.failed)
 
-        futures = [(sweep, submit(results_of, store, sweep)) for sweep in due]
+        futures = [(sweep, submit(results_of, job.store, sweep)) for sweep in due]
         attempt(partial(write, *each) for each in futures)
 
 
@@ -189,18 +173,14 @@ def _multiplying(sweeps: Sequence[Sweep]) -> Iterator[str]:
             yield f"{sweep.name}: {line}"
 
 
-def plan_lines(
-    sweeps: Sequence[Sweep],
-    results: Path,
-    work: Work,
-    workers: Workers,
-) -> Iterator[str]:
+def plan_lines(job: Job) -> Iterator[str]:
     """One line per sweep, one for each that multiplies scores, and a total.
 
     Times are rough estimates from counts of draws, products and exponentials.
     """
+    work = job.work()
     yield f"{'sweep':<16} {'cells':>6} {'trials':>9} {'to measure':>18} {'memory':>10}  table"
-    for sweep in sweeps:
+    for sweep in job.sweeps:
         cells = sweep.cells
         trials = "by pilot" if sweep.precision else sweep.trials
         kind = "pilots" if sweep.name in work.needs_pilot else "chunks"
@@ -208,22 +188,21 @@ def plan_lines(
         memory = (max(cell.memory for cell in cells) + _WORKER_BASE) / 2**20
         yield (
             f"{sweep.name:<16} {len(cells):>6} {trials:>9} {chunks:>18} {memory:>6.0f} MiB  "
-            f"{_state(sweep, results, work)}"
+            f"{_state(Stored(job.results, sweep), work)}"
         )
-    yield from _multiplying(sweeps)
-    total = duration(work.seconds / workers.slots)
+    yield from _multiplying(job.sweeps)
+    total = duration(work.seconds / job.workers.slots)
     plus = ", plus the trials that the pilots will request" if work.needs_pilot else ""
-    yield f"measuring: about {total} with {workers}{plus}; tables go to {results}"
+    yield f"measuring: about {total} with {job.workers}{plus}; tables go to {job.results}"
     if work.todo:
         yield "exact values, tables and figures come on top; for long rows, they may take longer"
 
 
-def _state(sweep: Sweep, results: Path, work: Work) -> str:
+def _state(stored: Stored, work: Work) -> str:
     """The state of the tables of a sweep."""
-    stored = Stored(results, sweep)
     if fault := stored.fault:
         return f"stale: {fault}" if stored.csv(MEASURED).exists() else "missing"
-    if work.is_complete(sweep):
+    if work.is_complete(stored.sweep):
         return "complete" if stored.is_current else "to be made again"
     by = "" if stored.is_measured_alike else " by another version"
     return f"complete as shipped{by}; a run measures it again"

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -20,6 +19,7 @@ from rich.console import Console
 from typer import Argument, Option, TyperException
 from typer.core import TyperGroup
 
+from experiments.commands.job import Job
 from experiments.config.errors import (
     MeasurementError,
     TableError,
@@ -28,17 +28,14 @@ from experiments.config.errors import (
     leaves,
     message_of,
 )
-from experiments.config.loader import Config, load_config
+from experiments.config.loader import load_config
 from experiments.config.paths import ERRORS, SHIPPED_CONFIG, SHIPPED_RESULTS, default_results
-from experiments.config.sweep import Sweep
 from experiments.running.files import require_folder, write_atomically
 from experiments.running.work import Workers
 from experiments.running.workers import LocalWorkers, default_jobs
 from experiments.tables.reporter import Reporter
-from experiments.tables.study import Study
 from sdpa._names import did_you_mean, nearest
 
-_FORMATS = ("png", "svg", "pdf")
 _KEPT = "finished work is kept; repeat the command to continue"
 
 
@@ -129,9 +126,8 @@ class Request:
         try:
             from experiments.running.cluster import DaskCluster
         except ModuleNotFoundError as error:
-            raise UsageError(
-                f"a cluster needs the package {error.name}; install it with: make cluster"
-            ) from None
+            lost = f"a cluster needs the package {error.name}"
+            raise UsageError(f"{lost}; install it with: make cluster") from None
         return DaskCluster(self.scheduler, say)
 
     @property
@@ -141,33 +137,10 @@ class Request:
         """
         names = [name.strip() for name in self.format.split(",")]
         for name in names:
-            if name not in _FORMATS:
-                expected = ", ".join(_FORMATS)
-                raise UsageError(
-                    f"--format: got the format {name!r}, expected some of {expected}, separated by "
-                    "commas"
-                )
+            if name not in ("png", "svg", "pdf"):
+                expected = "expected some of png, svg, pdf, separated by commas"
+                raise UsageError(f"--format: got the format {name!r}, {expected}")
         return [name for name in names if name != "png"]
-
-
-@dataclass(frozen=True)
-class Job:
-    """A request with what it names: the config, the requested sweeps, the folder of their tables, the
-    workers, and the formats of figures beside PNG; and its reporter.
-    """
-
-    asked: Request
-    config: Config
-    sweeps: tuple[Sweep, ...]
-    results: Path
-    workers: Workers
-    formats: Sequence[str]
-    report: Reporter
-
-    @cached_property
-    def study(self) -> Study:
-        """The results of all sweeps."""
-        return Study(self.config, self.results)
 
 
 def job_of(asked: Request, report: Reporter) -> Job:
@@ -179,18 +152,16 @@ def job_of(asked: Request, report: Reporter) -> Job:
     """
     folder = asked.folder
     config = load_config(asked.config)
-    known = {sweep.name: sweep for sweep in config.sweeps}
+    known = [sweep.name for sweep in config.sweeps]
     for name in asked.names:
         if name not in known:
             beside = Path(f"{name}.yaml")
             is_meant = beside.exists() and beside != asked.config
             hint = did_you_mean(f"CONFIG={beside}" if is_meant else nearest(name, known))
-            raise UsageError(
-                f"{asked.config}: got the sweep {name!r}, expected one of {', '.join(known)}{hint}"
-            )
-    chosen = tuple(sweep for sweep in config.sweeps if not asked.names or sweep.name in asked.names)
+            got = f"{asked.config}: got the sweep {name!r}"
+            raise UsageError(f"{got}, expected one of {', '.join(known)}{hint}")
     workers, formats = asked.workers(report.line), asked.further_formats
-    return Job(asked, config, chosen, folder, workers, formats, report)
+    return Job(config, folder, report, workers, asked.names, asked.jobs, formats)
 
 
 Body = Callable[[Job], None]  # of a command
@@ -230,29 +201,25 @@ def command(
 
 
 @contextmanager
-def exit_on_error(
-    *refused: type[Exception], folder: Callable[[], Path] = lambda: SHIPPED_RESULTS
-) -> Iterator[None]:
+def exit_on_error(folder: Callable[[], Path] = lambda: SHIPPED_RESULTS) -> Iterator[None]:
     """Turn an error into a message and an exit status, an unexpected one into a line and a file.
 
     SIGTERM and Ctrl-C become exceptions, so that the block can end its workers. If several parts
     fail, all messages appear, each line once.
 
     Args:
-        refused: errors that mean bad usage, beside `UsageError`.
         folder: gets the file `ERRORS` with the tracebacks of unexpected exceptions.
 
     Raises:
         typer.Exit: with the status that `experiments.__main__` lists.
     """
-    usage: tuple[type[Exception], ...] = (UsageError, *refused)
     stopped: list[int] = []
     try:
         with _raising_signals(stopped):
             yield
     except typer.Exit:  # of a command within this one, which said why
         raise
-    except usage as error:
+    except UsageError as error:
         _exit(str(error).splitlines(), 2)
     except BaseException as error:
         # A signal during the import of a compiled module arrives as an ImportError.

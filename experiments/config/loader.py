@@ -26,6 +26,7 @@ class Config:
 
     sweeps: tuple[Sweep, ...]
     text: str = ""  # the file as read; empty for a config made in code
+    path: Path = Path()  # as given
 
     @property
     def seed(self) -> int:
@@ -63,14 +64,15 @@ def load_config(path: Path) -> Config:
     for name, block in checked.sweeps.items():
         experiment = load_experiment(block.experiment)
         given = dict(block)
+        precision = given.get("precision")
         sweep = Sweep(
             name,
             experiment,
             values={key: given[key] for key in cell_fields(experiment.cell)},
-            trials=block.max_trials if given.get("precision") else block.trials,
+            trials=block.max_trials if precision else block.trials,
             figures=given.get("figures") or default_figures(experiment.name),
             seed=checked.seed,
-            precision=given.get("precision"),
+            precision=precision,
             variants=tuple(map(_given, block.variants)),
             is_shipped=is_shipped,
         )
@@ -82,7 +84,7 @@ def load_config(path: Path) -> Config:
         sweeps.append(sweep)
     if document.faults:
         raise _error(path, document.faults)
-    return Config(tuple(sweeps), text)
+    return Config(tuple(sweeps), text, path)
 
 
 def _given(variant: BaseModel) -> Values:

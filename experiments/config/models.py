@@ -49,13 +49,14 @@ def config_model() -> type[BaseModel]:
 def sweep_model(name: str) -> type[BaseModel]:
     """The model of an experiment's sweeps: the fields of its cell as lists, trials, figures."""
     experiment = load_experiment(name)
-    kinds = cell_fields(experiment.cell)
-    lists = {key: _values_of(kind) for key, kind in kinds.items()}
     usual = defaults(experiment.cell)
     fields: Fields = {"experiment": (Literal[name], ...)}
-    for key in kinds:
-        fields[key] = (lists[key], (usual[key],) if key in usual else ...)
-    axes: Fields = {axis: (lists[axis], None) for axis in axis_names(experiment.cell)}
+    axes: Fields = {}
+    for key, kind in cell_fields(experiment.cell).items():
+        values = _values_of(kind)
+        fields[key] = (values, (usual[key],) if key in usual else ...)
+        if key in axis_names(experiment.cell):
+            axes[key] = (values, None)
     variant: Value = create_model(f"{name}_variant", __config__=_STRICT, **axes)
     fields["variants"] = (list[variant], Field((), min_length=1))
     _add_trials(fields, experiment)
@@ -83,20 +84,20 @@ def _values_of(kind: Value) -> Value:
     """
     origin: object = get_origin(kind)
     item: Value = get_args(kind)[0] if origin is tuple else kind
-    is_annotated = hasattr(item, "__metadata__")
-    bare: Value = get_args(item)[0] if is_annotated else item
+    bare: Value = get_args(item)[0] if hasattr(item, "__metadata__") else item
     if hasattr(bare, "parse"):
         item = Annotated[bare, PlainValidator(partial(_parsed, bare))]
     if bare is int:
         item = Annotated[tuple[item, ...], BeforeValidator(range_or_value)]
-    return Annotated[list[item], BeforeValidator(_listed), AfterValidator(_joined)]
+    return Annotated[list[item], BeforeValidator(listed), AfterValidator(_joined)]
 
 
 def _parsed(kind: Value, value: Value) -> Value:
     return kind.parse("" if value is None else str(value))
 
 
-def _listed(value: Value) -> list[Value]:
+def listed(value: Value) -> list[Value]:
+    """A list as it is, any other value as the only one of a list."""
     return value if isinstance(value, list) else [value]
 
 

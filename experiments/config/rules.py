@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from experiments.config.models import NAME, Value, sweep_model
+from experiments.config.models import NAME, Value, listed, sweep_model
 from experiments.config.paths import EXAMPLE_FOLDER, MODELS
 from experiments.config.sweep import Sweep
 from experiments.config.yaml_text import KeyPath
@@ -56,18 +56,14 @@ def _mask_problems(block: dict[str, Value]) -> Iterator[tuple[str, str]]:
     keys = cell_fields(load_experiment(block["experiment"]).cell)
     if "n_queries" in block or not {"mask", "n_queries"} <= {*keys}:
         return
-    parts = [part for part in _listed(block.get("variants")) if isinstance(part, dict)]
+    parts = [part for part in listed(block.get("variants")) if isinstance(part, dict)]
     for key, part in [("mask", block), *(("variants", part) for part in parts)]:
-        if "n_queries" not in part and {*map(str, _listed(part.get("mask", [])))} - {"none"}:
+        if "n_queries" not in part and {*map(str, listed(part.get("mask", [])))} - {"none"}:
             yield (
                 key,
                 "got a mask without n_queries, expected both: the queries are the last n_queries "
                 "of n_keys positions, so n_queries = n_keys has rows of every length",
             )
-
-
-def _listed(value: Value) -> list[Value]:
-    return value if isinstance(value, list) else [value]
 
 
 def impossible(sweep: Sweep) -> KeyProblem | None:

@@ -36,8 +36,11 @@ class Sweep:
 
     def spanned(self) -> Values:
         """The different values of every field in all grids, in any order."""
-        grids = self.grids()
-        return {name: tuple(set().union(*(grid[name] for grid in grids))) for name in self.values}
+        spanned = {}
+        for name in self.values:
+            different = {value for grid in self.grids() for value in grid[name]}
+            spanned[name] = tuple(different)
+        return spanned
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
@@ -49,7 +52,8 @@ class Sweep:
         rules = {name: values for name, values in self.values.items() if name == RULES}
         cells = []
         for grid in self.grids():
-            for point in itertools.product(*(grid[axis] for axis in axes)):
+            points = itertools.product(*(grid[axis] for axis in axes))
+            for point in points:
                 values = dict(zip(axes, point, strict=True))
                 cells.append(cell(**values, **rules))
         return tuple(cells)
@@ -63,11 +67,14 @@ class Sweep:
         """
         parameters = {"experiment": self.experiment.name, **_json_of(self.values)}
         if self.variants:
-            parameters["variants"] = [_json_of(variant) for variant in self.variants]
+            parameters["variants"] = [*map(_json_of, self.variants)]
         if self.precision:
-            return parameters | {"precision": self.precision, "max_trials": self.trials}
-        return parameters | {"trials": self.trials}
+            parameters["precision"] = self.precision
+            parameters["max_trials"] = self.trials
+        else:
+            parameters["trials"] = self.trials
+        return parameters
 
 
 def _json_of(values: Values) -> dict[str, object]:
-    return {name: [as_json(value) for value in given] for name, given in values.items()}
+    return {name: [*map(as_json, given)] for name, given in values.items()}

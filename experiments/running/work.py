@@ -142,7 +142,11 @@ def pilot_chunks(sweep: Sweep, cell: Cell) -> list[Chunk]:
     return list(Chunk.of_cell(sweep.experiment, cell, PILOT_TRIALS, sweep.seed, first))
 
 
-def cell_chunks(store: Store, sweep: Sweep, cell: Cell) -> list[Chunk]:
+def cell_chunks(
+    store: Store,
+    sweep: Sweep,
+    cell: Cell,
+) -> list[Chunk]:
     """The chunks of a cell, in merge order; in a sweep with a precision, its trials follow from
     the pilot, which must be in the store.
 
@@ -154,7 +158,7 @@ def cell_chunks(store: Store, sweep: Sweep, cell: Cell) -> list[Chunk]:
     """
     experiment, trials = sweep.experiment, sweep.trials
     if sweep.precision is not None:
-        pilot = merged(store, pilot_chunks(sweep, cell))
+        pilot = merged(map(store.read, pilot_chunks(sweep, cell)))
         error = relative_error(experiment.metrics, experiment.tabulate(cell, pilot)[MEASURED])
         if math.isfinite(error):
             wanted = math.ceil(_MARGIN * PILOT_TRIALS * (error / sweep.precision) ** 2)
@@ -162,10 +166,6 @@ def cell_chunks(store: Store, sweep: Sweep, cell: Cell) -> list[Chunk]:
     return list(Chunk.of_cell(experiment, cell, trials, sweep.seed))
 
 
-def merged(store: Store, chunks: Iterable[Chunk]) -> Measurement:
-    """The measurement of chunks, merged in order, on which sums of floats depend.
-
-    Raises:
-        RecordError: a record is not sound.
-    """
-    return reduce(lambda whole, following: whole.merge(following), map(store.read, chunks))
+def merged(parts: Iterable[Measurement]) -> Measurement:
+    """The measurement of chunks, merged in order, on which sums of floats depend."""
+    return reduce(lambda whole, following: whole.merge(following), parts)

@@ -10,9 +10,10 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +22,12 @@ from threadpoolctl import threadpool_limits
 from experiments.config.errors import UsageError, counted, in_part
 from experiments.measuring.chunk import Chunk
 from experiments.measuring.processor import FIXED, arithmetic, is_supported
-from experiments.running.memory import GIB, machine_memory
 
 if TYPE_CHECKING:
     from experiments.running.work import Task
 
+_GIB = 2**30
+_OF_CONTAINER = Path("/sys/fs/cgroup/memory.max")
 _QUEUED_PER_WORKER = 3
 _FEW = 3
 _BRIEF = 1.0  # seconds of one worker, as estimated
@@ -73,9 +75,17 @@ def _require_memory(tasks: "Sequence[Task]", slots: int) -> None:
         f"JOBS={limit // memory} fits" if memory <= limit else "a smaller n_keys or d_k needs less"
     )
     raise UsageError(
-        f"{largest.place}: needs {memory / GIB:.3g} GiB in each of {counted(at_a_time, 'worker')}, "
-        f"expected at most {limit / GIB:.3g} GiB in all; {less}"
+        f"{largest.place}: needs {memory / _GIB:.3g} GiB in each of {counted(at_a_time, 'worker')}, "
+        f"expected at most {limit / _GIB:.3g} GiB in all; {less}"
     )
+
+
+def machine_memory() -> int:
+    """Bytes of this machine, or those that its container may use, if fewer; in use or not."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError, ValueError):  # the word "max", without a limit
+        memory = min(memory, int(_OF_CONTAINER.read_text()))
+    return memory
 
 
 def default_jobs() -> int:

@@ -17,7 +17,7 @@ from experiments.measuring.columns import Column, names
 from experiments.measuring.experiment import MEASURED
 from experiments.running.store import Store
 from experiments.running.work import cell_chunks, merged
-from experiments.tables import crossings, slopes, verdicts
+from experiments.tables import crossings, verdicts
 from experiments.tables.layout import IDENTITY, summary_columns, written_columns
 from experiments.tables.results import Results
 from experiments.tables.rows import tabulated, with_exact
@@ -27,7 +27,6 @@ from experiments.tables.verdicts import Agreement
 # In the order of derivation: each table may use the earlier ones.
 DERIVED_TABLES = (
     *verdicts.TABLES,
-    *slopes.TABLES,
     *crossings.TABLES,
     *(table for _, module in parts("tables") for table in module.TABLES),
 )
@@ -40,10 +39,11 @@ def results_of(store: Store, sweep: Sweep) -> Results:
         MeasurementError: a value of the main table is not finite.
         RecordError: a record is missing, damaged or stale.
     """
-    cells = sweep.cells
-    measurements = (merged(store, cell_chunks(store, sweep, cell)) for cell in cells)
+    measurements = (
+        merged(map(store.read, cell_chunks(store, sweep, cell))) for cell in sweep.cells
+    )
     try:
-        return analyse(sweep, tabulated(sweep.experiment, cells, measurements))
+        return analyse(sweep, tabulated(sweep.experiment, sweep.cells, measurements))
     except MeasurementError as error:
         raise MeasurementError(f"sweep {sweep.name}, {error}") from None
 
@@ -60,27 +60,33 @@ def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> Results:
         The results without empty tables and without the tables beside the main one; `failed` has the
         error of each table that met one.
     """
-    tables = {**measured, MEASURED: with_exact(sweep.experiment, measured[MEASURED])}
-    kinds = [MEASURED]
+    experiment = sweep.experiment
+    whole = with_exact(experiment, measured[MEASURED])
+    tables = {**measured, MEASURED: whole}
+    kept = {MEASURED: whole}
     failed = []
     for derived in DERIVED_TABLES:
         if not derived.applies_to(tables):
             continue
+        kind = derived.kind
         try:
             made = derived.derive(Results(sweep, tables))
-            columns = names(derived.columns(sweep.experiment.cell))
-            tables[derived.kind] = made[columns] if len(made) else made
-            kinds.append(derived.kind)
+            if len(made):
+                kept[kind] = made = made[names(derived.columns(experiment.cell))]
+            tables[kind] = made
         except Exception as error:
-            failed.append(in_part(f"{csv_name(sweep.name, derived.kind)} not made", error))
-    return Results(sweep, {kind: tables[kind] for kind in kinds if len(tables[kind])}, failed)
+            part = f"{csv_name(sweep.name, kind)} not made"
+            failed.append(in_part(part, error))
+    return Results(sweep, kept, failed)
 
 
 def columns_of(results: Results) -> dict[str, Sequence[Column]]:
     """The columns of the tables of a sweep in files, by kind."""
-    cell = results.experiment.cell
-    derived = {each.kind: each.columns(cell) for each in DERIVED_TABLES if each.kind in results}
-    return {MEASURED: written_columns(results), **derived}
+    found: dict[str, Sequence[Column]] = {MEASURED: written_columns(results)}
+    for derived in DERIVED_TABLES:
+        if derived.kind in results:
+            found[derived.kind] = derived.columns(results.experiment.cell)
+    return found
 
 
 def described(sweeps: Sequence[Results]) -> pd.DataFrame:
@@ -91,48 +97,42 @@ def described(sweeps: Sequence[Results]) -> pd.DataFrame:
         the tables with it, separated by spaces: EXPERIMENT for a SWEEP.csv, EXPERIMENT/FILE for a
         derived/SWEEP/FILE.csv.
     """
-    columns_in: dict[str, dict[Column, None]] = {}
+    rows: list[dict[str, object]] = []
     for one in sweeps:
-        name, columns = one.experiment.name, columns_of(one)
+        experiment, columns = one.experiment.name, columns_of(one)
         for kind in one:
             file = ALL_METRICS if kind == MEASURED else kind
-            of_file = columns_in.setdefault(f"{name}/{file}", {})
-            of_file |= dict.fromkeys((*IDENTITY, *columns[kind]))
+            table = {"tables": f"{experiment}/{file}"}
+            rows += [vars(column) | table for column in (*IDENTITY, *columns[kind])]
+        table = {"tables": experiment}
         summary = summary_columns(one)
-        of_summary = (column for column in columns[MEASURED] if column.name in summary)
-        columns_in.setdefault(name, {}).update(dict.fromkeys(of_summary))
-    rows = [
-        (column.name, column.type, column.unit, column.meaning, column.formula, table)
-        for table, columns_of_table in columns_in.items()
-        for column in columns_of_table
-    ]
+        rows += [vars(column) | table for column in columns[MEASURED] if column.name in summary]
+    listed = pd.DataFrame(rows).rename(columns={"name": "column"}).drop_duplicates()
     fields = ["column", "type", "unit", "meaning", "formula"]
-    listed = pd.DataFrame(rows, columns=[*fields, "tables"])
     return listed.groupby(fields, sort=False)["tables"].agg(" ".join).reset_index()
 
 
 def agreement(sweeps: Iterable[Results]) -> Agreement:
     """The tests of all values of these sweeps."""
-    values = [pd.DataFrame(columns=["where", "metric", "z", "p_value"])]
+    none = pd.DataFrame(columns=["where", "metric", "z", "p_value"])
+    values = []
     untested = 0
     for one in sweeps:
         untested += len(one.measured) * len(one.metrics)
-        for derived in DERIVED_TABLES:
-            if derived.judge is None or derived.kind not in one:
-                continue
-            rows = derived.judge(one)
-            tested = rows[rows["p_value"].notna()]
+        judges = [table.judge for table in DERIVED_TABLES if table.judge and table.kind in one]
+        for judge in judges:
+            tested = judge(one).dropna(subset="p_value")
             untested -= tested["metric"].isin([*one.metrics]).sum()
             if len(tested):
-                found = tested[["metric", "z", "p_value"]]
-                values.append(found.assign(where=_places(one, tested)))
-    return Agreement(pd.concat(values[1:] or values, ignore_index=True), untested)
+                found = tested.assign(where=_places(one, tested))
+                values.append(found[none.columns])
+    return Agreement(pd.concat(values or [none], ignore_index=True), untested)
 
 
 def _places(results: Results, rows: pd.DataFrame) -> pd.Series:
     """The sweep, varied axes, rule and layer of each row, in words."""
     where = pd.Series(results.name, rows.index)
-    others = [name for name in ("scaling", "layer") if name in rows]
-    for name in [*results.axes.varied(rows), *others]:
-        where += f", {name} = " + rows[name].astype(str)
+    for name in (*results.axes.varied(rows), "scaling", "layer"):
+        if name in rows:
+            where += f", {name} = " + rows[name].astype(str)
     return where

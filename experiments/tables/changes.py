@@ -43,11 +43,20 @@ class Change:
         >>> Change("unchanged").of(Path("a.csv")), Change("new").of(Path("a.csv"))
         ('kept a.csv: unchanged', 'wrote a.csv: new')
         """
-        verb = {"new": "wrote", "different": "wrote", "removed": "removed"}.get(self.kind, "kept")
+        verb = {
+            "new": "wrote",
+            "different": "wrote",
+            "removed": "removed",
+        }.get(self.kind, "kept")
         return f"{verb} {path}: {self.where if self.kind == verb else self}"
 
 
-def update(path: Path, content: bytes, *, keeps: bool = True) -> Change:
+def update(
+    path: Path,
+    content: bytes,
+    *,
+    keeps: bool = True,
+) -> Change:
     """Write a table, unless it equals the previous one: to rounding, or with `keeps=False` to the
     byte.
     """
@@ -71,11 +80,16 @@ def change_of(old: bytes | None, new: bytes) -> Change:
         return Change("new")
     if old == new:
         return Change("unchanged")
+    import pandas as pd
+
     try:
-        before, after = map(_fields, (old, new))
+        before, after = (
+            pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
+            for content in (old, new)
+        )
     except ValueError:
         return Change("different", "the previous file is not a table")
-    if list(before.columns) != list(after.columns):
+    if [*before] != [*after]:
         others = before.columns.symmetric_difference(after.columns)
         named = f"other columns ({len(others)}): {', '.join(others[:5])}"
         return Change("different", named if len(others) else "another order of columns")
@@ -85,16 +99,10 @@ def change_of(old: bytes | None, new: bytes) -> Change:
     if not excesses:
         return Change(ROUNDING, "numbers in another form")
     excess, column, row = max(excesses)
-    was, now = (table[column][row] or "empty" for table in (before, after))
+    was = before[column][row] or "empty"
+    now = after[column][row] or "empty"
     where = f"{column} in row {row + 1}: {was:.40} before, {now:.40} now"
     return Change(ROUNDING if excess <= 1 else "different", where)
-
-
-def _fields(content: bytes) -> "pd.DataFrame":
-    """A table as texts."""
-    import pandas as pd
-
-    return pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
 
 
 def _excesses(before: "pd.DataFrame", after: "pd.DataFrame") -> Iterator[tuple[float, str, int]]:

@@ -40,9 +40,10 @@ class Derived:
 
     def columns(self, cell: type[Cell]) -> list[Column]:
         """All columns of the table for cells of a class."""
-        axes = (axis for axis in axis_columns(cell) if axis.name != self.without)
+        axes = [axis for axis in axis_columns(cell) if axis.name != self.without]
         hidden = {*RULE_COLUMNS}.difference(cell.shows)
-        return [*axes, *(column for column in self.own if column not in hidden)]
+        own = [column for column in self.own if column not in hidden]
+        return axes + own
 
     def applies_to(self, tables: Mapping[str, Iterable[str]]) -> bool:
         """True if the source table is among these, by kind, and has the required columns."""
@@ -61,7 +62,9 @@ def fold(
     [[4, 3], [8, 3]]
     """
     found = []
-    for key, group in table.groupby([*by], sort=False, dropna=False):
+    groups = table.groupby([*by], sort=False, dropna=False)
+    for key, group in groups:
         identity = dict(zip(by, key, strict=True))
-        found += [{**identity, **row} for row in derive(group)]
+        for row in derive(group):
+            found.append(identity | {**row})
     return pd.DataFrame(found)

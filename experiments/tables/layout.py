@@ -48,12 +48,14 @@ def csv_contents(results: "Results") -> dict[str, bytes]:
     sweep = results.sweep
     values = sweep.name, sweep.experiment.name, sweep.seed
     identity = dict(zip(names(IDENTITY), values, strict=True))
-    tables = {**results, MEASURED: results.measured[names(written_columns(results))]}
-    contents = {
-        kind: csv_bytes(table.assign(**identity)[[*identity, *table.columns]])
-        for kind, table in tables.items()
-    }
-    return contents | {SUMMARY: csv_bytes(results.measured[summary_columns(results)])}
+    measured = results.measured
+    contents = {}
+    for kind, table in results.items():
+        own = names(written_columns(results)) if kind == MEASURED else table.columns
+        whole = table.assign(**identity)
+        contents[kind] = csv_bytes(whole[[*identity, *own]])
+    contents[SUMMARY] = csv_bytes(measured[summary_columns(results)])
+    return contents
 
 
 def summary_columns(results: "Results") -> list[str]:
@@ -64,6 +66,7 @@ def summary_columns(results: "Results") -> list[str]:
     declared = SUMMARIES[results.experiment.name]
     wanted = {*results.axes.varied(results.measured), *_ALWAYS, *declared}
     for name in results.metrics.keys() & declared:
-        ends = ("_se",) if results.metrics[name].is_average else ("_low", "_high")
-        wanted |= {f"{name}{end}" for end in (*ends, "_exact")}
+        wanted.add(f"{name}_exact")
+        is_average = results.metrics[name].is_average
+        wanted |= {f"{name}_se"} if is_average else {f"{name}_low", f"{name}_high"}
     return [name for name in names(written_columns(results)) if name in wanted]

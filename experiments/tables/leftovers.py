@@ -24,16 +24,19 @@ def leftovers(config: Config, folder: Path) -> dict[str, list[Path]]:
         name = sidecar.stem
         with suppress(TableError):
             made = read_sidecar(sidecar)
-            sums = made["sha256"]
             if name not in kept and made.get("sweep") == name:
-                tables = {folder / csv_name(name, kind): sums[kind] for kind in sums}
-                whole = [path for path in tables if checksum(path) == tables[path]]
-                found[name] = [*whole, sidecar]
+                found[name] = [sidecar]
+                for kind, sha256 in made["sha256"].items():
+                    table = folder / csv_name(name, kind)
+                    if checksum(table) == sha256:
+                        found[name].insert(-1, table)
     for drawing in sorted(folder.glob(f"{FIGURE_FOLDER}/*/*{DRAWN[0]}")):
         name, figure = drawing.parent.name, drawing.stem
-        files = tuple(filter(Path.exists, map(drawing.with_suffix, (*DRAWN, *ON_REQUEST))))
+        every = map(drawing.with_suffix, (*DRAWN, *ON_REQUEST))
+        files = tuple(filter(Path.exists, every))
         is_left = name in found or figure not in kept.get(name, [figure])
-        if is_left and Product(files, list).is_current(folder) is not None:  # as it was made
+        is_as_made = Product(files, list).is_current(folder) is not None
+        if is_left and is_as_made:
             key = name if name in found else f"{name}/{figure}"
             found[key] = [*files, *found.get(key, ())]  # the JSON last, if removal ends early
     return found

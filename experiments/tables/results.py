@@ -33,11 +33,11 @@ class SweepAxes:
         >>> usual["d_k"], usual["inputs"], usual["query_std"]
         (None, 'gaussian', 1.0)
         """
-        known = defaults(cell)
-        sizes = [name for name in axis_names(cell) if isinstance(known.get(name, 0), int)]
-        return cls(
-            {name: None if name in sizes else as_json(known[name]) for name in axis_names(cell)}
-        )
+        usual: dict[str, float | str | None] = {}
+        for name in axis_names(cell):
+            value = defaults(cell).get(name, 0)
+            usual[name] = None if isinstance(value, int) else as_json(value)
+        return cls(usual)
 
     def among(self, table: pd.DataFrame, *but: str) -> list[str]:
         """The axes among the columns of a table, in its order; without some."""

@@ -34,15 +34,14 @@ def tabulated(
     for cell, measurement in zip(cells, measurements, strict=True):
         for kind, rows in experiment.tabulate(cell, measurement).items():
             tables.setdefault(kind, []).extend(rows)
-    full = [column.name for column in experiment.table_columns if not column.may_be_empty]
+    columns = experiment.table_columns
+    full = [column.name for column in columns if not column.may_be_empty]
     for row in tables[MEASURED]:
         for name in full:
             value = row[name]
             if isinstance(value, float) and not math.isfinite(value):
-                where = describe(row[CELL])
-                raise MeasurementError(
-                    f"cell {where}: expected a finite {name}, got {value} in {row}"
-                )
+                expected = f"expected a finite {name}, got {value} in {row}"
+                raise MeasurementError(f"cell {describe(row[CELL])}: {expected}")
     frames = {kind: pd.DataFrame(rows) for kind, rows in tables.items()}
     return frames | {MEASURED: _with_intervals(experiment, frames[MEASURED])}
 
@@ -52,10 +51,12 @@ def with_exact(experiment: AnyExperiment, table: pd.DataFrame) -> pd.DataFrame:
 
     The divisor is that of the cell: the column `divisor` may hold a wrong number.
     """
-    known = [(m.name, m.exact) for m in experiment.metrics if m.exact and m.name in table]
-    return table.assign(
-        **{f"{name}_exact": table[CELL].map(exact.value).astype(float) for name, exact in known}
-    )
+    found = {}
+    for metric in experiment.metrics:
+        if metric.exact and metric.name in table:
+            values = table[CELL].map(metric.exact.value)
+            found[f"{metric.name}_exact"] = values.astype(float)
+    return table.assign(**found)
 
 
 def as_read(sweep: Sweep, written: pd.DataFrame) -> pd.DataFrame:
@@ -69,16 +70,20 @@ def as_read(sweep: Sweep, written: pd.DataFrame) -> pd.DataFrame:
     usual = usual_axes(experiment.cell)
     written = written.assign(**{name: usual[name] for name in usual if name not in written})
     columns = names(experiment.table_columns)
-    keys = [name for name in columns if name in (*axis_names(experiment.cell), RULES)]
+    axes = axis_names(experiment.cell)
+    keys = [name for name in columns if name in (*axes, RULES)]
     for metric in experiment.metrics:
         own = names(metric.columns())
         if not {*own} - {f"{metric.name}_exact"} <= {*written}:
             columns = [name for name in columns if name not in own]
-    if lost := [name for name in columns if name not in written and not name.endswith("_exact")]:
-        raise TableError(
-            f"{sweep.name}: expected the column {lost[0]}, got none; make all writes it"
-        )
-    known = {_key(one.row_head(), keys): one for cell in sweep.cells for one in cell.by_rule()}
+    for name in columns:
+        if name not in written and not name.endswith("_exact"):
+            lacks = f"expected the column {name}, got none; make all writes it"
+            raise TableError(f"{sweep.name}: {lacks}")
+    known = {}
+    for cell in sweep.cells:
+        for of_rule in cell.by_rule():
+            known[_key(of_rule.row_head(), keys)] = of_rule
     table = written.reindex(columns=columns)
     try:
         cells = [known[_key(row, keys)] for row in table[keys].to_dict("records")]
@@ -100,9 +105,12 @@ def _with_intervals(experiment: AnyExperiment, table: pd.DataFrame) -> pd.DataFr
     for metric in experiment.metrics:
         name = metric.name
         if metric.is_average and name in table:
-            value, error, trials = (table[of].to_numpy() for of in (name, f"{name}_se", "trials"))
+            value = table[name].to_numpy()
+            error = table[f"{name}_se"].to_numpy()
+            trials = table["trials"].to_numpy()
             low, high = mean_interval(value, error, trials, metric.limits(sizes))
-            ends |= {f"{name}_low": low, f"{name}_high": high}
+            ends[f"{name}_low"] = low
+            ends[f"{name}_high"] = high
     return table.join(pd.DataFrame(ends, table.index))
 
 

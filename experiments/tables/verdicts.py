@@ -19,10 +19,7 @@ from experiments.measuring.columns import Column
 from experiments.measuring.experiment import AnyExperiment
 from experiments.measuring.intervals import LEVEL
 from experiments.measuring.metric import FEW_DRAWS, Exact, Metric
-from experiments.tables.derived import (
-    VERDICTS,
-    Derived,
-)
+from experiments.tables.derived import VERDICTS, Derived
 from experiments.tables.rows import sizes_of
 from sdpa import LAWS
 
@@ -33,7 +30,7 @@ MIN_TESTED_DRAWS = 400  # the tails of a mean of fewer effective draws are not t
 _LONG_ROW, _DRAWS_OF_LONG_ROWS = 1000, 1600
 _OF_SQUARES = {"jacobian_trace", "output_std", "value_gradient_norm"}
 # Of entries with a larger fourth moment, draws hide the rare squares behind a mean and its error.
-_HEAVIEST = 10.0
+_HEAVY = [name for name, law in LAWS.items() if law.moments[1] > 10]
 _SHOWN = 5
 _SMALLEST = 1e-300  # of a norm, so that its logarithm is finite
 LEAST_MEDIAN = 1e-8  # the exact values of smaller ones have no stated error
@@ -43,45 +40,45 @@ def verdicts(experiment: AnyExperiment, table: pd.DataFrame) -> pd.DataFrame:
     """One row for every measured value with a known exact value, with the index of its row in a
     finished main table.
     """
-    frames = [
-        _compared(table[table[f"{metric.name}_exact"].notna()], metric, metric.exact)
-        for metric in experiment.metrics
-        if metric.exact and metric.name in table
-    ]
-    found = [frame for frame in frames if len(frame)]
+    found = []
+    for metric in experiment.metrics:
+        if metric.exact and metric.name in table:
+            known = table[table[f"{metric.name}_exact"].notna()]
+            if len(known):
+                found.append(_compared(known, metric, metric.exact))
     return pd.concat(found).sort_index(kind="stable") if found else pd.DataFrame()
 
 
 def _compared(rows: pd.DataFrame, metric: Metric, exact: Exact) -> pd.DataFrame:
     """Rows of a main table with the comparison of one metric, and its p-value if t tests it."""
+    name, is_quantile = metric.name, metric.kind == "quantile"
     # As arrays, because pandas takes a hundred times as long for as short columns as these.
-    values = rows[[f"{metric.name}{part}" for part in ("", "_exact", "_low", "_high")]].to_numpy().T
-    if metric.kind == "quantile":
+    values = rows[[name, f"{name}_exact", f"{name}_low", f"{name}_high"]].to_numpy().T
+    if is_quantile:
         values = np.log(np.maximum(values, _SMALLEST))
     measured, expected, low, high = values
     # Of a mean without limits, the half width of the interval over t is the standard error.
     end = np.where(expected > measured, high, low)
     freedom = rows["trials"].to_numpy() - 1
     t = special.stdtrit(freedom, 0.5 + LEVEL / 2)
-    size = 1.0 if metric.kind == "quantile" else np.abs(expected)
+    size = 1.0 if is_quantile else np.abs(expected)
     error = np.maximum(np.abs(end - measured) / t, exact.accuracy * size)
-    difference = measured - expected
-    z = np.divide(difference, error, out=np.zeros(len(rows)), where=error > 0)
+    z = np.divide(measured - expected, error, out=np.zeros(len(rows)), where=error > 0)
     sizes = sizes_of(rows)
     draws = [metric.effective_draws(sizes, value, error) for value in (measured, expected)]
-    heavy = [name for name, law in LAWS.items() if law.moments[1] > _HEAVIEST]
-    is_heavy = rows.get("inputs", pd.Series("", rows.index)).isin(heavy)
-    is_long = (metric.name in _OF_SQUARES) & (sizes.n_keys >= _LONG_ROW)
+    is_long = (name in _OF_SQUARES) & (sizes.n_keys >= _LONG_ROW)
     needed = np.where(is_long, _DRAWS_OF_LONG_ROWS, max(MIN_TESTED_DRAWS, metric.min_draws))
     has_draws = np.minimum(*draws) >= needed
-    is_tested = has_draws & ~is_few(rows[FEW_DRAWS], metric.name) & ~is_heavy
-    if metric.kind == "quantile":
+    is_tested = has_draws & ~is_few(rows[FEW_DRAWS], name)
+    if "inputs" in rows:
+        is_tested &= ~rows["inputs"].isin(_HEAVY)
+    if is_quantile:
         is_tested &= expected > np.log(LEAST_MEDIAN)
     p_values = np.where(is_tested, 2 * special.stdtr(freedom, -np.abs(z)), np.nan)
     return rows.assign(
-        metric=metric.name,
-        measured=rows[metric.name],
-        exact=rows[f"{metric.name}_exact"],
+        metric=name,
+        measured=rows[name],
+        exact=rows[f"{name}_exact"],
         error=error,
         z=z.round(4) + 0.0,  # further decimals differ between machines; no -0.0
         p_value=[significant(p) for p in p_values],
@@ -99,10 +96,6 @@ class Agreement(NamedTuple):
         """The smallest p-value times the number of tests, at most 1."""
         return min(1.0, len(self.values) * float(self.values["p_value"].min()))
 
-    def alarming(self) -> "pd.Series[bool]":
-        """True for each verdict that raises the alarm."""
-        return self.values["p_value"] * len(self.values) < ALARM
-
     def verdict(self) -> str:
         """The agreement of all values, in a few words; empty if none is tested."""
         if self.values.empty:
@@ -110,13 +103,9 @@ class Agreement(NamedTuple):
         values = f"{counted(len(self.values), 'measured value')} with those of theory"
         return f"{values} (p = {self.p_value:.2g}; an alarm below {ALARM:g})"
 
-    def untested_in_words(self) -> str:
-        """The number of values that are not tested, in words."""
-        return f"{self.untested} not tested" if self.untested else ""
-
     def alarm(self) -> str:
         """The message of an alarm, with the furthest values; empty if all values agree."""
-        if not self.alarming().any():
+        if self.p_value >= ALARM:
             return ""
         worst = self.values.sort_values("p_value", kind="stable").head(_SHOWN)
         lines = [
@@ -127,7 +116,7 @@ class Agreement(NamedTuple):
 
 
 _VERDICT = (
-    *(RULE_COLUMNS[0], RULE_COLUMNS[2]),
+    *RULE_COLUMNS[::2],
     Column("trials", "int", "independent draws"),
     Column("metric", "str", "name of the measured value, a column of the sweep's table"),
     Column("measured", "float", "measured value"),

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from experiments.commands.job import Job
 from experiments.commands.measure import measure
 from experiments.figures.draw import draw_sweeps
 from experiments.publication.pages import explorer
@@ -55,7 +56,7 @@ def tiny(made_once):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(LocalWorkers, "measure", _measured_here)
             patch.setattr(local, "_FEW", 99)
-            measure(config, config.sweeps, folder, LocalWorkers(1), report=Reporter(verbose=True))
+            measure(Job(config, folder, Reporter(verbose=True)))
 
     folder = made_once("tiny", fill)
     return load_sweeps(folder, tiny_sweeps()), folder

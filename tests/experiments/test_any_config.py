@@ -15,6 +15,7 @@ from matplotlib.mathtext import MathTextParser
 from matplotlib.text import Text
 
 from experiments.commands.check import check
+from experiments.commands.job import Job
 from experiments.commands.measure import measure
 from experiments.figures.captions import plain_caption
 from experiments.figures.formulas import latex
@@ -28,10 +29,8 @@ from experiments.kinds.language import cell as language
 from experiments.kinds.network import tables as network
 from experiments.publication.pages.index import make_page
 from experiments.running import workers
-from experiments.running.workers import LocalWorkers
 from experiments.tables import analyse
 from experiments.tables.reporter import Reporter
-from experiments.tables.study import Study
 from sdpa.theory.gradient_growth import StackLayer
 from tests.examples import EDITS, load_sweeps, with_common
 
@@ -127,10 +126,10 @@ def quick(monkeypatch):
 def test_every_small_grid_has_its_figures_and_its_page(tmp_path, name):
     sweeps = {f"grid{i}": grid for i, grid in enumerate(grids(name))}
     config = load_sweeps(tmp_path, sweeps)
-    report = Reporter(verbose=True)
-    measure(config, config.sweeps, tmp_path, LocalWorkers(1), report=report)
-    study = Study(config, tmp_path)
-    check(study, config.sweeps, report=report)
+    job = Job(config, tmp_path, Reporter(verbose=True))
+    measure(job)
+    check(job)
+    study = job.study
     for sweep in config.sweeps:
         assert sweep.figures == default_figures(name)
         for figure in map(FIGURES.get, sweep.figures):
@@ -145,5 +144,5 @@ def test_every_small_grid_has_its_figures_and_its_page(tmp_path, name):
                 typeset(formula)
             if drawing.axes[0].axison:  # not empty, with the reason
                 assert_true(drawing, texts, caption, drawn)
-    page = make_page(study, tmp_path / "tiny.yaml").decode()
+    page = make_page(study).decode()
     assert all(f'id="sweep.{sweep}"' in page for sweep in sweeps)

@@ -11,9 +11,8 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from experiments.kinds.saturation.cell import EXPERIMENT
-from experiments.tables.crossings import EQUAL, NORMS, TENTH, crossings, norm_ratios
+from experiments.tables.crossings import EQUAL, NORMS, TENTH, crossings, fit_slopes, norm_ratios
 from experiments.tables.results import SweepAxes
-from experiments.tables.slopes import fit_slopes
 from experiments.tables.study import Study
 from tests.numerics import normals
 

@@ -18,7 +18,7 @@ from experiments.config.paths import DRAWN, SHIPPED_RESULTS, model_path
 from experiments.publication.models import model_heads
 from experiments.publication.models.command import draw_model
 from experiments.publication.models.figures import MODEL_FIGURES, read_model
-from experiments.publication.models.texts import checksums, windows
+from experiments.publication.models.smollm2 import checksums, windows
 from experiments.tables.reporter import Reporter
 from sdpa import diagnose_scores, softmax
 from sdpa.theory.gaussian_rows import gaussian_rows

@@ -32,7 +32,7 @@ def assert_in_order(text, *parts):
 
 
 def text_of(config, folder):
-    return make_page(Study(config, folder), Path("tiny.yaml")).decode()
+    return make_page(Study(replace(config, path=Path("tiny.yaml")), folder)).decode()
 
 
 @pytest.mark.usefixtures("quick_slider")

@@ -9,6 +9,7 @@ import math
 import os
 import re
 from collections import namedtuple
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -187,7 +188,8 @@ def test_terms_and_quiz_answer_to_the_keyboard(visit):
 def test_a_page_of_ones_own_fits_a_phone(visit, drawn):
     config, folder = drawn
     page = folder / "index.html"
-    page.write_bytes(make_page(Study(config, folder), Path("a-long-name-of-a-config.yaml")))
+    config = replace(config, path=Path("a-long-name-of-a-config.yaml"))
+    page.write_bytes(make_page(Study(config, folder)))
     assert visit(size=PHONE, path=page).evaluate("document.documentElement.scrollWidth") <= PHONE[0]
 
 

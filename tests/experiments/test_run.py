@@ -25,7 +25,7 @@ from experiments.running import workers
 from experiments.running.store import Store
 from experiments.running.work import PILOT_TRIALS, cell_chunks, find_work, merged
 from experiments.running.workers import LocalWorkers
-from experiments.tables import bar
+from experiments.tables import reporter
 from experiments.tables.reporter import Reporter
 from experiments.tables.results import Results
 from experiments.tables.rows import tabulated
@@ -68,7 +68,7 @@ def measured(store, sweep, jobs=1, report=None):
         measure_chunks(store, work, LocalWorkers(jobs), report)
         assert not +work.left
     assert work.is_complete(sweep)
-    found = (merged(store, cell_chunks(store, sweep, cell)) for cell in sweep.cells)
+    found = (merged(map(store.read, cell_chunks(store, sweep, cell))) for cell in sweep.cells)
     return tabulated(EXPERIMENT, sweep.cells, found)[MEASURED]
 
 
@@ -107,8 +107,8 @@ def test_a_bug_names_its_chunk_and_keeps_its_traceback(store):
 
 def test_one_bar_counts_all_phases_of_a_command(monkeypatch):
     lines = []
-    monkeypatch.setattr(bar, "_SECONDS_BETWEEN_LINES", 0)
-    whole = bar.Bar(Console(file=io.StringIO()), lines.append)
+    monkeypatch.setattr(reporter, "_SECONDS_BETWEEN_LINES", 0)
+    whole = reporter.Bar(Console(file=io.StringIO()), lines.append)
     whole.to_come = {"figures": 2, "page": 4}
     with whole.phase("tables", 20, 2.0) as advance:
         advance("mine", 10)

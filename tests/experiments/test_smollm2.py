@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 from experiments.publication.models import divisors, smollm2
 from sdpa import diagnose_scores, network
-from sdpa.network import Block
+from sdpa.network import Block, Design
 from tests.numerics import derivative
 from tests.suite_process import ROOT
 
@@ -30,6 +30,7 @@ SHAPES = {
 }
 WORDS = ["a", "b", "1", "Ġ", "ab"]
 BASE, EPSILON = 50.0, 0.125
+DESIGN = Design(HEADS, KEY_HEADS, divisor=8.0, rope_base=BASE, epsilon=EPSILON)
 METADATA = {
     "tokenizer.ggml.tokens": WORDS,
     "tokenizer.ggml.merges": ["a b"],
@@ -59,7 +60,7 @@ def tiny():
 
     blocks = [Block(**{name: drawn(*shape) for name, shape in SHAPES.items()}) for _ in range(2)]
     top = drawn(len(WORDS), WIDTH), drawn(WIDTH)
-    return smollm2.Pretrained(blocks, *top, None, "", HEADS, KEY_HEADS, BASE, EPSILON)
+    return smollm2.Pretrained(blocks, *top, None, "", DESIGN)
 
 
 @pytest.fixture

@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.commands import sample
+from experiments.commands import check as checks
 from experiments.commands.check import check, write_columns
+from experiments.commands.job import Job
 from experiments.commands.measure import analyse_again, measure
 from experiments.config.errors import DisagreementError, TableError
 from experiments.config.loader import Config
@@ -32,7 +33,6 @@ from experiments.measuring.row_metrics import METRICS, RowMetric
 from experiments.measuring.sampling import AttentionCell
 from experiments.publication.pages.index import make_page
 from experiments.running.files import checksum, write_atomically
-from experiments.running.workers import LocalWorkers
 from experiments.tables.changes import change_of
 from experiments.tables.layout import summary_columns
 from experiments.tables.products import Product, build
@@ -90,7 +90,7 @@ def test_a_table_older_than_an_axis_has_its_default_there(copied):
         Stored(folder, sweep).read()
 
 
-def test_tables_without_chunks_are_analysed_again(copied):
+def test_tables_without_chunks_are_analysed_again(tiny, copied):
     """To the same bytes, also from intervals that no file has, and without a column of exact values."""
     sweep, folder = copied
     sidecar = folder / "scaling.json"
@@ -100,12 +100,14 @@ def test_tables_without_chunks_are_analysed_again(copied):
     lacking = json.loads(sidecar.read_bytes())
     lacking["sha256"]["measured"] = checksum(path)
     sidecar.write_text(json.dumps(lacking))
-    analyse_again([sweep], folder, Reporter(verbose=True))
+    config, _ = tiny
+    job = Job(config, folder, Reporter(verbose=True), names=["scaling"])
+    analyse_again(job)
     assert {path: path.read_bytes() for path in whole} == whole
     earlier = json.loads(sidecar.read_bytes()) | {"source": "an earlier one"}
     sidecar.write_text(json.dumps(earlier))
     assert not Stored(folder, sweep).is_current
-    analyse_again([sweep], folder, Reporter(verbose=True))
+    analyse_again(job)
     assert Stored(folder, sweep).is_current
     assert not Stored(folder, sweep).is_measured_alike
     assert json.loads(sidecar.read_bytes()) == earlier
@@ -172,21 +174,19 @@ def test_a_sample_of_cells_without_chunks_is_measured_again(tiny, tmp_path, monk
     config, source = tiny
     for sweep in config.sweeps:
         Stored(tmp_path, sweep).write(Stored(source, sweep).read())
-    monkeypatch.setattr(sample, "_SHARE", 1.0)
+    monkeypatch.setattr(checks, "_SHARE", 1.0)
     count = sum(len(sweep.cells) for sweep in config.sweeps)
 
-    def sampled(*sweeps):
+    def sampled(*names):
         lines = []
         with Reporter(say=lines.append) as report:
-            sample.measure_again(Study(config, tmp_path), sweeps, None, report)
+            checks.measure_again(Job(config, tmp_path, report, names=names))
         return "\n".join(lines)
 
-    assert f"sample: {count} of {count} cells without chunks measured again, equal" in sampled(
-        *config.sweeps
-    )
+    assert f"sample: {count} of {count} cells without chunks measured again, equal" in sampled()
     with monkeypatch.context() as patch:
-        patch.setattr(sample, "_SECONDS", 0.0)
-        assert f"sample: 0 of {count} cells" in sampled(*config.sweeps)
+        patch.setattr(checks, "_SECONDS", 0.0)
+        assert f"sample: 0 of {count} cells" in sampled()
 
     tables = Study(config, tmp_path)["scaling"]
     spoilt = tables.measured.copy()
@@ -194,7 +194,7 @@ def test_a_sample_of_cells_without_chunks_is_measured_again(tiny, tmp_path, monk
     sweep = tables.sweep
     Stored(tmp_path, sweep).write(Results(sweep, {**tables, "measured": spoilt}))
     with pytest.raises(DisagreementError, match=r"scaling, rows from 4 \(d_k=64, .*\): entropy in"):
-        sampled(sweep)
+        sampled(sweep.name)
 
 
 def test_every_column_is_described_once(tiny, tmp_path):
@@ -202,7 +202,7 @@ def test_every_column_is_described_once(tiny, tmp_path):
     tables = {sweep.name: Stored(source, sweep).read() for sweep in config.sweeps}
     for table in tables.values():
         Stored(tmp_path, table.sweep).write(table)
-    write_columns(Study(config, tmp_path), Reporter(verbose=True))
+    write_columns(Job(config, tmp_path, Reporter(verbose=True)))
     described = pd.read_csv(tmp_path / "columns.csv")
     assert not described.drop(columns="tables").duplicated().any()
     described["tables"] = described["tables"].str.split()
@@ -305,26 +305,26 @@ def test_a_metric_declared_later_is_left_out_by_name(tiny, tmp_path, monkeypatch
     scaling = next(sweep for sweep in config.sweeps if sweep.name == "scaling")
     figures_of_it = "both", "late", "phase"
     sweep = dataclasses.replace(scaling, experiment=experiment, figures=figures_of_it)
-    study = Study(dataclasses.replace(config, sweeps=(sweep,)), tmp_path)
-    told = drawn_and_checked(study)
+    job = Job(dataclasses.replace(config, sweeps=(sweep,)), tmp_path, Reporter())
+    told = drawn_and_checked(job)
     assert "scaling: its table lacks later, which is not tested; run measures it" in told
     assert all(f"later in scaling/{name}: its table lacks it" in told for name in ("both", "late"))
     drawn = {path.stem for path in (tmp_path / "figures/scaling").glob("*.png")}
     assert drawn == {"both", "phase"}
-    write_columns(study, Reporter())
-    assert "The table lacks later." in make_page(study, tmp_path / "tiny.yaml").decode()
+    write_columns(job)
+    assert "The table lacks later." in make_page(job.study).decode()
     path = Stored(tmp_path, sweep).csv("measured")
     before = path.read_bytes()
-    analyse_again([sweep], tmp_path, Reporter())
+    analyse_again(job)
     assert path.read_bytes() == before
 
 
-def drawn_and_checked(study):
+def drawn_and_checked(job):
     """What drawing and the check of all sweeps say."""
     lines = []
     with Reporter(say=lines.append) as report:
-        draw_sweeps(study, study.config.sweeps, jobs=1, report=report)
-        check(study, study.config.sweeps, report=report)
+        draw_sweeps(job.study, job.sweeps, jobs=1, report=report)
+        check(dataclasses.replace(job, report=report))
     return "\n".join(lines)
 
 
@@ -352,10 +352,10 @@ def test_the_number_of_queries_may_be_a_property_of_a_cell(tmp_path, monkeypatch
     named = "length", "saturation"
     config = Config((Sweep("square", experiment, values, trials=20, figures=named, seed=0),))
     with Reporter(say=lambda _: None) as report:
-        measure(config, config.sweeps, tmp_path, LocalWorkers(1), report=report)
-    study = Study(config, tmp_path)
-    drawn_and_checked(study)
+        job = Job(config, tmp_path, report)
+        measure(job)
+    drawn_and_checked(job)
     assert {path.stem for path in (tmp_path / "figures/square").glob("*.png")} == {*named}
-    table = study["square"].measured
+    table = job.study["square"].measured
     assert "n_queries" not in table
     assert (table["entropy_high"] <= np.log(table["n_keys"])).all()

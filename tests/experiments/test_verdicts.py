@@ -113,6 +113,5 @@ def test_the_alarm_counts_the_tests(z, alarms):
     found = agreed(first, *[honest] * 6)
     assert (len(found.values), found.untested) == (7, 1)
     assert found.p_value == pytest.approx(7 * 2 * stats.t.sf(z, 24), rel=1e-3)
-    assert found.alarming().tolist() == [alarms] + [False] * 6
     expected = rf"disagree, p = .*\n  entropy of s0, .*: z = \+{z:.2f}"
     assert bool(re.search(expected, found.alarm())) == bool(found.alarm()) == alarms

@@ -23,7 +23,7 @@ from tests.command_line import printed, sdpa
 from tests.numerics import normals
 from tests.suite_process import ROOT, captured
 
-EVERY = [f"{column.name}{end}" for column in DIAGNOSIS_COLUMNS for end in ("", "_se", "_exact")]
+EVERY = [f"{name}{end}" for name in DIAGNOSIS_COLUMNS for end in ("", "_se", "_exact")]
 Q, K = normals(2, 3, 5, 4)
 
 

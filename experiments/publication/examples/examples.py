@@ -1,14 +1,15 @@
-"""The worked examples with their inputs, each a function that computes its steps.
+"""The worked examples: texts and inputs in examples.yaml, each with a function that computes its steps.
 
 Published statements use the inputs and draws, too. The order of draws from NumPy's legacy
 generator is part of an example.
 """
 
 import math
-from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 import numpy as np
+import yaml
 
 from experiments.measuring.cells import Floats
 from experiments.publication.examples.steps import (
@@ -26,22 +27,16 @@ from experiments.publication.examples.steps import (
 )
 from sdpa import Trace, compare_scaling, entropy, softmax, trace
 
-_ARTICLE = "the article by M. Brenndoerfer, Scaled Dot-Product Attention (2025)"
-_LESSON = "the lesson Softmax & Attention Output, on The cat sat down"
-_NOTEBOOK = "the notebook Understanding the Division by sqrt(d) in the Attention Mechanism"
-_QUESTIONS = "the Q&A Why divide by sqrt(d_k)?"
-
+_GIVEN = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 EXAMPLES: dict[str, Example] = {}  # by name, which is that of the function
 
 
-def example(title: str, source: str, draws: str) -> Callable[[Steps], Steps]:
-    """Declares an `Example`, whose steps the function below computes."""
-
-    def declare(steps: Steps) -> Steps:
-        EXAMPLES[steps.__name__] = Example(title, source, draws, steps)
-        return steps
-
-    return declare
+def example(steps: Steps) -> Steps:
+    """Declares an `Example`, whose steps a function computes, with the texts of examples.yaml."""
+    given = _GIVEN[steps.__name__]
+    texts = given["title"], given["source"], given["draws"]
+    EXAMPLES[steps.__name__] = Example(*texts, steps)
+    return steps
 
 
 # A, B and C.
@@ -50,14 +45,10 @@ LETTERS = ("A", "B", "C")
 XY = ("x", "y")
 
 
-ABC = trace(
-    [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]],
-    [[0.8, 0.2], [0.3, 0.7], [0.1, 0.9]],
-    [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]],
-)
+ABC = trace(*(_GIVEN["abc"][name] for name in "qkv"))
 
 
-@example("A, B and C in two dimensions, by hand", _ARTICLE, "q k scores weights")
+@example
 def abc() -> list[Step]:
     """Every step by hand: a score is q.k = |q| |k| cos(angle), and a sum of two products."""
     steps = attention(ABC, LETTERS, LETTERS, widths=XY, outputs=XY)
@@ -109,20 +100,13 @@ def abc() -> list[Step]:
     ]
 
 
-# The cat sat down: the source prints scores over sqrt(8), without queries and keys.
+# The cat sat down.
 
 WORDS = ("The", "cat", "sat", "down")
-CAT_SCORES = np.array(
-    [
-        [0.226, 0.827, 0.029, 0.630],
-        [0.413, 0.820, 0.094, 0.587],
-        [0.847, 0.349, -0.078, 0.955],
-        [-0.070, 0.648, 0.056, 0.200],
-    ]
-)
+CAT_SCORES = np.array(_GIVEN["cat_sat_down"]["scores"])
 
 
-@example("The cat sat down: reading a heat map", _LESSON, "scaled_scores weights")
+@example
 def cat_sat_down() -> list[Step]:
     """A table of scaled scores, their weights, and how to read them as a heat map."""
     found = from_scores(CAT_SCORES, divisor=math.sqrt(8))
@@ -191,7 +175,7 @@ SESSION = trace(*(_TOKENS @ _WEIGHTS))
 BATCH = [_of_123.standard_normal((3, 4, 6)) for _ in range(3)]
 
 
-@example("Four words, from tokens to output", _ARTICLE, "scores scaled_scores weights output")
+@example
 def four_words() -> list[Step]:
     """Projections, queries, keys, values, scores, weights and output."""
     names = "q k v scores divisor scaled_scores exponentials weights output divisor_effect"
@@ -201,11 +185,7 @@ def four_words() -> list[Step]:
     ]
 
 
-@example(
-    "The article's running example, then a batch",
-    _ARTICLE,
-    "scores scaled_scores weights output",
-)
+@example
 def session() -> list[Step]:
     """Four tokens from projections to output, then a batch of three sequences."""
     tokens = numbered(4, "t")
@@ -244,7 +224,7 @@ def variances() -> Floats:
     return np.array([np.var((q * k).sum(axis=1)) for q, k in drawn])
 
 
-@example("The variance of scores grows as d_k", _ARTICLE, "variances:sample")
+@example
 def variance_sweep() -> list[Step]:
     """Samples beside the exact variance d_k of scores, whose excess kurtosis is 6/d_k."""
     exact = SWEPT.astype(float)
@@ -272,11 +252,7 @@ def article_draws(kind: str = "") -> Floats:
     return np.transpose(numbers)
 
 
-@example(
-    "Scaled and unscaled, one draw at each d_k",
-    _ARTICLE,
-    "drawn:deviation drawn:largest",
-)
+@example
 def comparison() -> list[Step]:
     """One draw, which mixes trend and chance; exact expectations; and quantiles of many draws."""
     rng = np.random.default_rng(0)
@@ -302,39 +278,17 @@ def comparison() -> list[Step]:
     return [step(name, says, values.T, widths, rows) for name, (says, values) in tables.items()]
 
 
-# Dog bites man: the source prints scaled scores, weights and values, but no d_k; the width of the
-# values is 4.
+# Dog bites man.
 
 DOG_WORDS = ("dog", "bites", "man")
-DOG_SCORES = np.array(
-    [
-        [1.25, 0.80, -0.20],
-        [0.80, 1.09, -0.40],
-        [-0.20, -0.40, 1.16],
-    ]
-)
+_DOG = _GIVEN["dog_bites_man"]
+DOG_SCORES = np.array(_DOG["scores"])
 DOG, BITES, MAN = DOG_SCORES
-DOG_PRINTED = np.array(
-    [
-        [0.44, 0.35, 0.21],
-        [0.38, 0.41, 0.21],
-        [0.19, 0.15, 0.66],
-    ]
-)
-DOG_VALUES = np.array(
-    [
-        [0.9, 0.1, -0.3, 0.5],
-        [0.2, 0.8, 0.1, -0.4],
-        [0.4, -0.2, 0.7, 0.3],
-    ]
-)
+DOG_PRINTED = np.array(_DOG["weights"])
+DOG_VALUES = np.array(_DOG["values"])
 
 
-@example(
-    "Dog bites man: from scores to a blend of values",
-    _QUESTIONS,
-    "scaled_scores weights printed output",
-)
+@example
 def dog_bites_man() -> list[Step]:
     """From scores to outputs, and scores that give the printed weights, which these do not."""
     found = from_scores(DOG_SCORES, DOG_VALUES, 2.0)
@@ -344,8 +298,7 @@ def dog_bites_man() -> list[Step]:
     halved = [DOG_PRINTED[0], softmax(DOG_SCORES / 2)[0], weights[0]]
     halves = "To two decimals, the printed row of dog halves the scores; others do not."
     outputs = ("printed", "of the printed weights", "of the softmax")
-    printed = (0.550, 0.282, 0.050, 0.143)
-    blended = [printed, DOG_PRINTED[0] @ DOG_VALUES, weights[0] @ DOG_VALUES]
+    blended = [_DOG["output_of_dog"], DOG_PRINTED[0] @ DOG_VALUES, weights[0] @ DOG_VALUES]
     return [
         *chosen(steps, "scaled_scores exponentials weights v"),
         *(blend(found, word, i, DOG_WORDS, numbered(4)) for i, word in enumerate(DOG_WORDS)),
@@ -382,14 +335,7 @@ def _pair(names: str, words: Names, order: list[int], before: Trace, after: Trac
     ]
 
 
-_BOTH = f"the article by M. Brenndoerfer (2025), and {_QUESTIONS} Our order"
-
-
-@example(
-    "Shuffled words keep their outputs",
-    _BOTH,
-    "outputs shuffled dog_bites_man man_bites_dog",
-)
+@example
 def permutation() -> list[Step]:
     """Outputs shuffle along with tokens, so attention without a mask ignores the order of words.
 
@@ -418,7 +364,7 @@ LARGE_SCORES = 20 * SMALL
 NOTEBOOK = tuple(np.random.RandomState(42).standard_normal((2, 3, 4)))  # Q and K
 
 
-@example("Three scores, small and large, and over sqrt(512)", _QUESTIONS, "weights printed")
+@example
 def triples() -> list[Step]:
     """The softmax of three scores, ten and a hundred times as large, beside the printed one.
 
@@ -426,12 +372,7 @@ def triples() -> list[Step]:
     """
     rows = ("2, 1, 1", "20, 10, 10", "200, 100, 100", "third / √512")
     keys = ("first", "second", "third")
-    printed = [
-        (0.50, 0.25, 0.25),
-        (0.99, 0.005, 0.005),
-        (1.00, 0.00, 0.00),
-        (0.90, 0.05, 0.05),
-    ]
+    printed = np.array(_GIVEN["triples"]["weights"])
     scores = np.array([ONES, TENS, HUNDREDS, np.divide(HUNDREDS, math.sqrt(512))])
     found = from_scores(scores)
     return [
@@ -456,7 +397,7 @@ def triples() -> list[Step]:
     ]
 
 
-@example("Four scores at two scales, and one far ahead", _ARTICLE, "scores weights")
+@example
 def two_scales() -> list[Step]:
     """Four scores, the same times 20, as if q and k were 400 times as wide, and one far ahead."""
     scores = np.array([SMALL, LARGE_SCORES, (10, 1, 1, 1)])
@@ -474,11 +415,7 @@ def two_scales() -> list[Step]:
     ]
 
 
-@example(
-    "Three tokens of width 4, with and without scaling",
-    _NOTEBOOK,
-    "undivided_weights weights",
-)
+@example
 def notebook() -> list[Step]:
     """Three tokens, with and without scaling."""
     steps = attention(trace(*NOTEBOOK), numbered(3, "q"), numbered(3, "k"))

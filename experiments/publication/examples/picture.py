@@ -1,5 +1,8 @@
 """The picture of an example: a heat map for each step that it draws, or lines over d_k."""
 
+import math
+import re
+
 import numpy as np
 import pandas as pd
 import seaborn as sns
@@ -32,18 +35,20 @@ def draw(example: Example, steps: list[Step]) -> dict[str, bytes]:
 
     def plot() -> Drawing:
         columns = min(len(shown), 2)
-        size = 8.8, 0.6 + 3.6 * -(-len(shown) // columns)
-        figure, axes = panels(len(shown), columns, size)
+        rows = math.ceil(len(shown) / columns)
+        figure, axes = panels(len(shown), columns, (8.8, 0.6 + 3.6 * rows))
         for ax, (name, quantity) in zip(axes, shown, strict=True):
             title = quantity or name
-            ax.set_title(_TITLES.get(title, title.replace("_", " ")))
+            plain = title.replace("_", " ")
+            ax.set_title(_TITLES.get(title, plain))
             if quantity:
                 _lines(ax, quantity, tables[name], tables.get("exact"))
             else:
                 heat_map(ax, name, tables[name])
         return figure
 
-    note = _LINES if any(quantity for _, quantity in shown) else _MAPS
+    has_lines = any(quantity for _, quantity in shown)
+    note = _LINES if has_lines else _MAPS
     return render(plot, example.title, f"From {example.source}. {note}")
 
 
@@ -71,11 +76,12 @@ def _number(value: float) -> str:
 def _lines(ax: Axes, quantity: str, table: pd.DataFrame, exact: pd.DataFrame | None) -> None:
     """The columns of a quantity over d_k, beside exact values: of another table, or of a column."""
     at = table.index.astype(float)
-    columns = [name for name in table if name.split()[0] == quantity and "/" not in name.split()]
+    columns = [name for name in table if re.fullmatch(rf"{quantity}( \S+)?", name)]
     for column in columns:
         rule = column.split()[-1]
         colour = RULE_COLOURS.get(rule, RULE_COLOURS["unscaled"])
-        ax.plot(at, table["exact"] if exact is None else exact[column], color=colour)
+        line = table["exact"] if exact is None else exact[column]
+        ax.plot(at, line, color=colour)
         ax.plot(at, table[column], "o", color=colour, label=latex(rule))
     ax.set_xscale("log", base=2)
     ax.xaxis.set_major_formatter("{x:g}")

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from experiments.config.errors import UsageError
 from experiments.config.paths import DRAWN, EXAMPLE_FOLDER, SHIPPED_RESULTS
 from experiments.publication.examples.examples import EXAMPLES
 from experiments.publication.examples.steps import Example, Step, attention, long_table, numbered
@@ -23,7 +24,7 @@ _MOST = 12  # rows and columns
 _LARGEST = 1e100  # so that no product overflows
 
 
-class ExampleError(ValueError):
+class ExampleError(UsageError):
     """A missing example, or matrices that are not valid inputs of attention."""
 
 
@@ -68,21 +69,20 @@ def walk(typed: str) -> None:
     tell(f"{text(example, example.steps())}\n\nfigure: {picture}")
 
 
-def walk_own(paths: Sequence[Path], scaling: str, mask: str, out: Path) -> None:
-    """Print attention of the matrices in these files; write walk.csv and walk.png."""
+def walk_own(paths: Sequence[Path | None], scaling: str, mask: str, out: Path) -> None:
+    """Print attention of the q, k and v in these files; write walk.csv and walk.png."""
     from experiments.publication.examples.picture import draw
 
-    steps = own_steps(*paths, scaling=scaling, mask=mask)
-    example = Example(
-        "Attention of your own matrices",
-        _listed(paths),
-        "scores undivided_weights weights output",
-        lambda: steps,
-    )
+    given = [*filter(None, paths)]
+    steps = own_steps(*given, scaling=scaling, mask=mask)
+    title = "Attention of your own matrices"
+    draws = "scores undivided_weights weights output"
+    example = Example(title, _listed(given), draws, lambda: steps)
     tell(f"{text(example, steps)}\n")
-    write_atomically(out / "walk.csv", csv_bytes(long_table("walk", steps)))
+    table = out / "walk.csv"
+    write_atomically(table, csv_bytes(long_table("walk", steps)))
     write_files(out / "walk", draw(example, steps))
-    tell(f"wrote {out / 'walk.csv'}\ndrew {out / 'walk.png'}")
+    tell(f"wrote {table}\ndrew {out / 'walk.png'}")
 
 
 def spelled(name: str) -> str:
@@ -115,14 +115,14 @@ def own_steps(*paths: Path, scaling: str, mask: str) -> list[Step]:
         found = trace(*matrices, scaling=scaling, mask=mask)
     except ValueError as error:
         raise ExampleError(f"{_listed(paths)}: {error}") from None
-    rows = [[*matrix.index] for matrix in matrices]
-    columns = [[*matrix.columns] for matrix in matrices]
+    q, k, *_ = matrices
     steps = attention(
         found,
-        *rows[:2],
+        [*q.index],
+        [*k.index],
         rule=scaling,
-        widths=columns[0],
-        outputs=columns[-1],
+        widths=[*q.columns],
+        outputs=[*matrices[-1].columns],
     )
     return [*steps.values()]
 
@@ -150,13 +150,14 @@ def read_matrix(path: Path, letter: str) -> pd.DataFrame:
     left = int(numbers[0][top:].isna().all())  # columns with names
     values = numbers.iloc[top:, left:]
     bad = np.argwhere(~(values.abs() <= _LARGEST).to_numpy(bool))
-    if len(bad) or not 0 < min(values.shape) <= max(values.shape) <= _MOST:
-        found = "{} x {}".format(*values.shape)
+    height, width = values.shape
+    if len(bad) or not (0 < height <= _MOST and 0 < width <= _MOST):
+        found = f"{height} x {width}"
         if len(bad):
             row, column = bad[0] + (top, left)
             found = f"{cells.iloc[row, column]!r} in row {row + 1}"
         expected = f"1 to {_MOST} rows and columns of numbers within ±{_LARGEST:g}"
         raise ExampleError(f"{path}: expected {expected}, got {found}")
-    rows = cells[0][top:] if left else numbered(len(values), letter)
-    columns = cells.iloc[0, left:] if top else numbered(values.shape[1])
+    rows = cells[0][top:] if left else numbered(height, letter)
+    columns = cells.iloc[0, left:] if top else numbered(width)
     return pd.DataFrame(values.to_numpy(float), [*rows], [*columns])

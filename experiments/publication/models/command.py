@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from experiments.config.errors import TableError, attempt
+from experiments.config.errors import TableError
 from experiments.config.paths import DRAWN, model_path
 from experiments.publication.models import divisors, model_heads
-from experiments.publication.models.smollm2 import PACKAGE, Pretrained, pretrained
-from experiments.publication.models.texts import checksums
+from experiments.publication.models.smollm2 import PACKAGE, Pretrained, checksums, pretrained
 from experiments.running.files import checksum, write_atomically
 from experiments.running.fingerprint import theory_source
 from experiments.tables.layout import csv_bytes
@@ -28,7 +27,7 @@ _MADE: dict[tuple[str, ...], Callable[[Pretrained], Sequence[pd.DataFrame | byte
     ("by-head.csv", "by-layer.csv"): model_heads.by_head_and_layer,
     ("qk.npz",): model_heads.sample,
 }
-_SHIPPED = [file for files in _MADE for file in files]
+_SHIPPED: tuple[str, ...] = sum(_MADE, ())
 
 
 def measure_model(results: Path, report: Reporter) -> None:
@@ -85,15 +84,11 @@ def draw_model(results: Path, report: Reporter) -> None:
     altered = [str(path) for path in inputs if checksum(path) != written.get(path.name)]
     if altered:
         raise TableError(f"altered or missing: {', '.join(altered)}; make model writes them again")
-    products = [
-        Product(
-            _paths(results, [f"{name}{suffix}" for suffix in DRAWN]),
-            partial(_drawn, results, name),
-            inputs,
-        )
-        for name in _FIGURES
-    ]
-    attempt(partial(build, results, [each], report, phase="figures") for each in products)
+    products = []
+    for name in _FIGURES:
+        files = _paths(results, [f"{name}{suffix}" for suffix in DRAWN])
+        products.append(Product(files, partial(_drawn, results, name), inputs))
+    build(results, products, report, phase="figures")
 
 
 def _drawn(results: Path, name: str) -> list[bytes]:

@@ -21,10 +21,10 @@ from sdpa.network import Steps
 LENGTH = 256
 TEXTS = ("prose", "code", "reference", "licence", "shuffled")
 # Divisors d_k^p with p from 0 to 1.
-RUNS = (
-    *(("trained", divisor) for divisor in (1, 2, 4, 8, 16, 32, 64)),
-    *(("initial", divisor) for divisor in (1, 8)),
-)
+RUNS = {
+    "trained": (1, 2, 4, 8, 16, 32, 64),
+    "initial": (1, 8),
+}
 AROUND = (6, 7, 8, 9, 10)  # the smallest loss
 _CANDIDATES = np.geomspace(AROUND[0], AROUND[-1], 2001)
 LONG_TEXT = "reference"
@@ -51,24 +51,25 @@ OVER_HEADS = {
 def by_divisor(model: Pretrained) -> list[pd.DataFrame]:
     """Prose under each divisor: a table of runs, one of layers and one of heads."""
     tables = []
-    for weights, divisor in RUNS:
-        network = model if weights == "trained" else model.at_start()
-        if divisor < DIVISOR:
-            network = network.in_double()
-        for group, tokens in enumerate(model.tokens("prose", LENGTH + 1)):
-            found = heads_of_sequence(network, tokens, divisor)
-            tables.append(found.assign(weights=weights, divisor=divisor, group=group))
+    sequences = model.tokens("prose", LENGTH + 1)
+    for weights, divisors in RUNS.items():
+        own = model if weights == "trained" else model.at_start()
+        for divisor in divisors:
+            network = own.in_double() if divisor < DIVISOR else own
+            for group, tokens in enumerate(sequences):
+                found = heads_of_sequence(network, tokens, divisor)
+                tables.append(found.assign(weights=weights, divisor=divisor, group=group))
     found = pd.concat(tables, ignore_index=True).sort_values("layer", kind="stable")
     found["change"] = change_of_loss(found, "weights")
-    run = ["weights", "divisor"]
-    return [
-        means_over_sequences(found, run),
-        means_over_sequences(found, [*run, "layer"]),
-        means_over_sequences(found, [*run, "layer", "head"]),
-    ]
+    by = ["weights", "divisor", "layer", "head"]
+    return [means_over_sequences(found, by[:n]) for n in (2, 3, 4)]
 
 
-def heads_of_sequence(model: Pretrained, tokens: Tokens, divisor: float) -> pd.DataFrame:
+def heads_of_sequence(
+    model: Pretrained,
+    tokens: Tokens,
+    divisor: float,
+) -> pd.DataFrame:
     """A row for each layer and head."""
     losses, steps, gradients = model.gradients(tokens, divisor)
     tables = []
@@ -76,26 +77,30 @@ def heads_of_sequence(model: Pretrained, tokens: Tokens, divisor: float) -> pd.D
         to_q = np.linalg.norm(gradient.q, axis=-1)
         to_x_squared = (gradient.x**2).sum(axis=1)
         table = row_means(step)
-        more = table.assign(
-            layer=layer,
-            head=table.index,
-            query_gradient=np.sqrt((to_q**2).mean(axis=1)),
-            query_gradient_median=np.median(to_q, axis=1),
-            stream_gradient=np.sqrt(to_x_squared.mean()),
-        )
-        tables.append(more)
+        table["layer"] = layer
+        table["head"] = table.index
+        table["query_gradient"] = np.sqrt((to_q**2).mean(axis=1))
+        table["query_gradient_median"] = np.median(to_q, axis=1)
+        table["stream_gradient"] = np.sqrt(to_x_squared.mean())
+        tables.append(table)
     return pd.concat(tables).assign(loss=float(losses.mean()))
 
 
-def row_means(steps: Steps, first: int = 2, last: int | None = None) -> pd.DataFrame:
+def row_means(
+    steps: Steps,
+    first: int = 2,
+    last: int | None = None,
+) -> pd.DataFrame:
     """Means over the rows that see `first` to `last` keys; a row of the table for each head."""
     rows = slice(first - 1, last)
     w = steps.weights[:, rows]
     n_visible = np.arange(first, first + w.shape[1])
     entropies = -xlogy(w, w).sum(axis=-1)
+    variances = row_variance(steps.scaled[:, rows])
+    shares = entropies / np.log(n_visible)
     means = {
-        "spread": np.sqrt(row_variance(steps.scaled[:, rows]).mean(axis=1)),
-        "entropy_share": (entropies / np.log(n_visible)).mean(axis=1),
+        "spread": np.sqrt(variances.mean(axis=1)),
+        "entropy_share": shares.mean(axis=1),
         "first_key_weight": w[..., 0].mean(axis=1),
     }
     return pd.DataFrame(means)
@@ -119,14 +124,16 @@ def with_errors(table: pd.DataFrame, by: list[str], *geometric: str) -> pd.DataF
             mean.
     """
     values = table.set_index([*by, "group"])
-    logarithmic = [*geometric]
+    logarithmic = list(geometric)
     values[logarithmic] = np.log(values[logarithmic])
     groups = values.groupby(by, sort=False)
     means, errors = groups.mean(), groups.sem()
     means[logarithmic] = np.exp(means[logarithmic])
     errors[logarithmic] *= means[logarithmic]
     both = means.join(errors.add_suffix("_se"))
-    order = [f"{name}{suffix}" for name in means for suffix in ("", "_se")]
+    order = []
+    for name in means:
+        order += [name, f"{name}_se"]
     return both[order].reset_index()
 
 
@@ -185,15 +192,14 @@ def by_length(model: Pretrained) -> list[pd.DataFrame]:
             losses[name] = model.losses(tokens, _divisors(power, len(own)))
         for name, of_rule in losses.items():
             for first, last in itertools.pairwise((0, *LENGTHS)):
-                loss = float(of_rule[first:last].mean())
-                change = float((of_rule - own)[first:last].mean())
+                within = slice(first, last)
+                loss = float(of_rule[within].mean())
+                change = float((of_rule - own)[within].mean())
                 positions.append((name, first, last, group, loss, change))
     columns = ["rule", "first", "last", "group", "loss", "change"]
     of_positions = pd.DataFrame(positions, columns=columns)
-    return [
-        with_errors(pd.concat(lengths), ["n_keys"]),
-        with_errors(of_positions, columns[:3]),
-    ]
+    by_length = with_errors(pd.concat(lengths), ["n_keys"])
+    return [by_length, with_errors(of_positions, columns[:3])]
 
 
 def _of_lengths(model: Pretrained, tokens: Tokens) -> tuple[Floats, pd.DataFrame]:
@@ -211,8 +217,7 @@ def _of_lengths(model: Pretrained, tokens: Tokens) -> tuple[Floats, pd.DataFrame
 
     losses = model.losses(tokens, of_layer=of_layer)
     found = pd.concat(tables).groupby("n_keys").mean()
-    of_first = [float(losses[:n].mean()) for n in LENGTHS]
-    found.insert(0, "loss", of_first)
+    found.insert(0, "loss", [float(losses[:n].mean()) for n in LENGTHS])
     return losses, found.reset_index()
 
 
@@ -220,7 +225,6 @@ def _divisors(power: float, n: int) -> Floats:
     """The divisor of each query, (n, 1): that of the model up to the fitted length, and beyond it
     less, by a power of ln n.
     """
-    n_visible = np.arange(1, n + 1)
-    lengths = np.maximum(n_visible, FITTED).tolist()
+    lengths = [max(FITTED, n_visible) for n_visible in range(1, n + 1)]
     sigma = np.array([[math.log(length) ** power] for length in lengths])
     return np.asarray(DIVISOR * sigma[0] / sigma)

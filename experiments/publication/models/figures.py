@@ -48,8 +48,7 @@ def _of_divisors(tables: Tables) -> Numbers:
     runs = runs.set_index("divisor")
     cost = runs["change"]
     gradients = runs[["query_gradient", "stream_gradient"]]
-    small, large = (gradients.loc[each] / gradients.loc[DIVISOR] for each in (2, 32))
-    is_control = cost[2] < cost[32] and (small > 10 * large).all()
+    is_control = cost[2] < cost[32] and (gradients.loc[2] > 10 * gradients.loc[32]).all()
     if not (is_near and is_beyond and is_control and ratio > 10):
         return None
     return {"divisor": prose["divisor"], "reach": reach, "ratio": _power_of_ten(ratio)}

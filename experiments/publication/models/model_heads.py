@@ -6,7 +6,6 @@ them.
 """
 
 import io
-from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -23,7 +22,7 @@ from sdpa.theory.limits import freezing_sigma
 
 GROUPS = 8
 # Weights and text of each run.
-RUN_CASES = (*(("trained", text) for text in TEXTS), ("initial", "prose"))
+RUN_CASES = {"trained": TEXTS, "initial": ("prose",)}
 SAMPLED = (0, 15)  # layers
 _CASE = ["n_keys", "weights", "text", "keys", "scaling"]  # columns
 Lengths = tuple[int, ...]  # keys that the queries of a sequence see
@@ -31,7 +30,7 @@ Lengths = tuple[int, ...]  # keys that the queries of a sequence see
 # At which a law is computed; those of heads lie between them.
 _SIGMAS = np.geomspace(1e-3, 1e3, 120)
 # Draws of variance 1 from laws of scores beside the Gaussian one.
-CONTROLS: dict[str, Callable[[np.random.Generator, tuple[int, int]], Floats]] = {
+CONTROLS = {
     "logistic": lambda rng, shape: rng.logistic(size=shape) * (np.sqrt(3) / np.pi),
     "uniform": lambda rng, shape: rng.uniform(-np.sqrt(3), np.sqrt(3), shape),
     "laplace": lambda rng, shape: rng.laplace(size=shape) / np.sqrt(2),
@@ -69,10 +68,11 @@ QUANTITIES = {
 def by_head_and_layer(model: Pretrained) -> list[pd.DataFrame]:
     """A table with a row for each case and head, and one with a row for each case and layer."""
     tables = []
-    for weights, text in RUN_CASES:
+    for weights, texts in RUN_CASES.items():
         run = model if weights == "trained" else model.at_start()
-        q, k = run.queries_and_keys(model.tokens(text, LENGTH))
-        tables.append(heads_of_sequences(q, k).assign(weights=weights, text=text))
+        for text in texts:
+            q, k = run.queries_and_keys(model.tokens(text, LENGTH))
+            tables.append(heads_of_sequences(q, k).assign(weights=weights, text=text))
     found = pd.concat(tables).assign(keys="recorded", scaling=SCALED)
     # Means over groups, of the heads that a table does not tell apart together.
     means = []
@@ -92,7 +92,6 @@ def heads_of_sequences(q: Floats, k: Floats) -> pd.DataFrame:
     lengths = tuple(range(2, n_keys + 1))
     spread = np.sqrt(found["row_variance"])
     of_law = law(spread, lengths)
-
     without_first = _diagnosed(q[..., 1:, :], k[..., 1:, :])
     lengths = lengths[:-1]
     rest = np.sqrt(without_first["row_variance"])
@@ -150,7 +149,11 @@ def _sigma(spread: npt.ArrayLike, lengths: Lengths) -> Floats:
     return np.asarray(np.asarray(spread, np.float64) / np.sqrt(within))
 
 
-def control(name: str, spread: npt.ArrayLike, lengths: Lengths) -> Floats:
+def control(
+    name: str,
+    spread: npt.ArrayLike,
+    lengths: Lengths,
+) -> Floats:
     """The mean entropy share of rows of independent scores of another law, from simulated rows."""
     log_sigma = np.log(_sigma(spread, lengths))
     return np.asarray(np.interp(log_sigma, np.log(_SIGMAS), _simulated_shares(name, lengths)))

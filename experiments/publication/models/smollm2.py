@@ -10,9 +10,18 @@ A sequence of n + 1 tokens gives n losses: the network reads the first n, and th
 is the target. With x the stream after the last block and E the embedding,
 
     p = softmax(norm(x) E^T),   loss of a token = -ln p_target
+
+Its texts are files of the folder `texts`:
+
+    prose      older docs of this suite
+    code       Python source of this suite
+    shuffled   the tokens of the prose in random order
+    reference  the documentation of `numpy.random.Generator`, NumPy 2.4.6 (BSD licence)
+    licence    NumPy's licence file, most of it the GNU General Public License 3
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +31,6 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.config.errors import UsageError
-from experiments.publication.models.texts import windows
 from experiments.running.files import checksum
 from sdpa import network
 from sdpa.network import Block, BlockGradients, Design, Steps
@@ -49,12 +57,8 @@ TENSORS = {
     "attention_gain": "attn_norm",
     "mlp_gain": "ffn_norm",
 }
-_NUMBERS = (  # the last fields of `Pretrained`
-    "attention.head_count",
-    "attention.head_count_kv",
-    "rope.freq_base",
-    "attention.layer_norm_rms_epsilon",
-)
+_TEXTS = Path(__file__).with_name("texts")
+SHUFFLED = "shuffled"
 
 
 class Pretrained(NamedTuple):
@@ -65,10 +69,7 @@ class Pretrained(NamedTuple):
     final_gain: Floats  # of the norm before the unembedding, (width,)
     tokenizer: "Tokenizer"
     sha256: str
-    n_heads: int
-    n_key_heads: int
-    rope_base: float
-    epsilon: float
+    own: Design  # with the divisor of the training
 
     def tokens(self, text: str, length: int, count: int = SEQUENCES) -> Tokens:
         """`count` sequences of a text, (count, length)."""
@@ -95,25 +96,19 @@ class Pretrained(NamedTuple):
 
     def _changed(self, change: Callable[[Floats], Floats]) -> "Pretrained":
         """The model with each array of weights changed."""
-        blocks = []
-        for block in self.blocks:
-            weights = {name: change(getattr(block, name)) for name in TENSORS}
-            blocks.append(Block(**weights))
+
+        def changed(block: Block) -> Block:
+            return Block(**{name: change(getattr(block, name)) for name in TENSORS})
+
         return self._replace(
-            blocks=blocks,
+            blocks=[*map(changed, self.blocks)],
             embedding=change(self.embedding),
             final_gain=change(self.final_gain),
         )
 
     def design(self, divisor: npt.ArrayLike = DIVISOR) -> Design:
         """The design of all blocks, with a divisor, or one for each query, (n, 1)."""
-        return Design(
-            self.n_heads,
-            self.n_key_heads,
-            np.asarray(divisor, self.embedding.dtype),
-            rope_base=self.rope_base,
-            epsilon=self.epsilon,
-        )
+        return replace(self.own, divisor=np.asarray(divisor, self.embedding.dtype))
 
     def queries_and_keys(self, tokens: Tokens) -> tuple[Floats, Floats]:
         """Queries and keys, (sequences, layers, heads, length, d_k); heads of k are fewer."""
@@ -188,13 +183,18 @@ def read(path: Path) -> Pretrained:
         tensor = stored[f"{name}.weight"]
         return np.asarray(dequantize(tensor.data, tensor.tensor_type))
 
-    numbers = (metadata[f"llama.{name}"] for name in _NUMBERS)
-    n_heads, n_key_heads, *others = numbers
+    design = Design(
+        n_heads=metadata["llama.attention.head_count"],
+        n_key_heads=metadata["llama.attention.head_count_kv"],
+        divisor=DIVISOR,
+        rope_base=metadata["llama.rope.freq_base"],
+        epsilon=metadata["llama.attention.layer_norm_rms_epsilon"],
+    )
     blocks = []
     for layer in range(metadata["llama.block_count"]):
         weights = {name: array(f"blk.{layer}.{tensor}").T for name, tensor in TENSORS.items()}
-        weights["query"] = _halves(weights["query"], n_heads)
-        weights["key"] = _halves(weights["key"], n_key_heads)
+        weights["query"] = _halves(weights["query"], design.n_heads)
+        weights["key"] = _halves(weights["key"], design.n_key_heads)
         blocks.append(Block(**weights))
     return Pretrained(
         blocks,
@@ -202,9 +202,7 @@ def read(path: Path) -> Pretrained:
         array("output_norm"),
         _tokenizer(metadata),
         checksum(path),
-        n_heads,
-        n_key_heads,
-        *others,
+        design,
     )
 
 
@@ -225,10 +223,33 @@ def _tokenizer(metadata: dict[str, Any]) -> "Tokenizer":
     numbers = {word: number for number, word in enumerate(metadata["tokenizer.ggml.tokens"])}
     merges = [tuple(pair.split()) for pair in metadata["tokenizer.ggml.merges"]]
     tokenizer = Tokenizer(models.BPE(numbers, merges))
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Digits(individual_digits=True),
-            pre_tokenizers.ByteLevel(add_prefix_space=False),
-        ]
-    )
+    digits = pre_tokenizers.Digits(individual_digits=True)
+    level = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, level])
     return tokenizer
+
+
+def checksums() -> dict[str, str]:
+    """SHA-256 of all texts by file."""
+    return {path.name: checksum(path) for path in sorted(_TEXTS.glob("*.txt"))}
+
+
+def windows(
+    name: str,
+    encode: Callable[[str], Any],
+    length: int,
+    count: int,
+) -> Tokens:
+    """`count` stretches of the tokens of a text, spread evenly over it, (count, length).
+
+    `encode` is that of a tokenizer.
+    """
+    file = "prose" if name == SHUFFLED else name
+    text = (_TEXTS / f"{file}.txt").read_text(encoding="utf-8")
+    ids = encode(text).ids
+    starts = np.linspace(0, len(ids) - length, count)
+    found = np.array([ids[start : start + length] for start in starts.astype(int)])
+    if name != SHUFFLED:
+        return found
+    rng = np.random.default_rng([*SHUFFLED.encode(), length])
+    return rng.permuted(found.ravel()).reshape(found.shape)

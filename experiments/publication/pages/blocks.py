@@ -99,14 +99,10 @@ def _examples(source: Source) -> str:
 def _diagnosis(_: Source) -> str:
     """The meaning of each column of a diagnosis, without standard errors and exact values."""
     rows = [
-        (code(column.name), column.unit, column.meaning, code(column.formula))
-        for column in DIAGNOSIS_COLUMNS
+        (code(name), unit, meaning, code(formula))
+        for name, (unit, meaning, formula) in DIAGNOSIS_COLUMNS.items()
     ]
     return markdown(["column", "unit", "meaning", "formula"], rows)
-
-
-def _glossary(_: Source) -> str:
-    return markdown(["term", "meaning"], GLOSSARY.items())
 
 
 def _model_columns(_: Source) -> str:
@@ -131,7 +127,7 @@ def _figures(_: Source) -> str:
 
 BLOCKS: dict[str, Callable[[Source], str]] = {
     "gallery": _gallery,
-    "glossary": _glossary,
+    "glossary": lambda _: markdown(["term", "meaning"], GLOSSARY.items()),
     "examples": _examples,
     "dimension": numbers.dimension,
     "network-growth": numbers.network_growth,

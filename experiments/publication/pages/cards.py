@@ -4,8 +4,7 @@ their numbers.
 The finding of a figure gives headline and sentence; the tables of its sweep give all else.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from experiments.figures.captions import words_of
 from experiments.figures.shown import shown
 from experiments.figures.words import short
 from experiments.kinds.figures import FIGURES
-from experiments.kinds.support import BOTH, exact_or_measured, rows_of, widest
+from experiments.kinds.support import BOTH, MEDIAN_GRADIENT, exact_or_measured, rows_of, widest
 from experiments.publication.pages.markup import digits
 from experiments.tables.results import Results
 from sdpa.scaling import UNSCALED
@@ -37,15 +36,21 @@ class Curves(NamedTuple):
     @property
     def ends(self) -> list[str]:
         """The first and the last place of the axis."""
-        return [short(self.values.index[end]) for end in (0, -1)]
+        places = self.values.index
+        return [short(places[0]), short(places[-1])]
 
     def paths(self) -> list[str]:
         """An SVG path for each of `BOTH` in a box of 100 by 100, with a logarithmic upward axis."""
-        x, y = self.values.index.to_numpy(float), np.log(self.values.to_numpy(float))
-        x = np.log(x) if x.min() > 0 else x
+        x = self.values.index.to_numpy(float)
+        y = np.log(self.values.to_numpy(float))
+        if x.min() > 0:
+            x = np.log(x)
         right, up = (100 * (each - each.min()) / np.ptp(each) for each in (x, y))
-        lines = (zip(right, 100 - heights, strict=True) for heights in up.T)
-        return ["M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in line) for line in lines]
+        paths = []
+        for heights in up.T:
+            points = zip(right, 100 - heights, strict=True)
+            paths.append("M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in points))
+        return paths
 
 
 class Card(NamedTuple):
@@ -63,24 +68,31 @@ class Card(NamedTuple):
 
 def cards(sweeps: Mapping[str, Results]) -> Iterator[Card]:
     """The cards whose finding the tables support."""
-    for subject, (name, quantity, curves_of) in _CARDS.items():
+    for subject, (name, quantity, metric) in _CARDS.items():
         # None if the folder of its experiment is gone
         figure = FIGURES.get(name)
-        if not figure or not figure.finding or figure.finding.sweep not in sweeps:
+        if not figure or not (finding := figure.finding) or finding.sweep not in sweeps:
             continue
-        results = sweeps[figure.finding.sweep]
+        results = sweeps[finding.sweep]
         words = words_of(figure, shown(figure, results))
         if words.is_found and {*BOTH} <= {*results.measured["scaling"]}:
-            curves = curves_of(results)
+            curves = _along_widths(results, metric) if metric else _along_steps(results)
             sentence, _, _ = words.caption.partition("\n")
-            yield Card(subject, words.title, sentence, results.name, quantity, curves)
+            yield Card(
+                subject,
+                words.title,
+                sentence,
+                results.name,
+                quantity,
+                curves,
+            )
 
 
-def _along_widths(metric: str, results: Results) -> Curves:
+def _along_widths(results: Results, metric: str) -> Curves:
     """A metric of textbook rows, exact where theory knows it."""
     rows = results.measured
     known = rows.assign(value=exact_or_measured(rows, metric))
-    values = known.pivot_table(index="d_k", columns="scaling", values="value")[[*BOTH]]
+    values = known.pivot_table("value", "d_k", "scaling")[[*BOTH]]
     last = widest(rows).iloc[0]
     at = f"in textbook rows with d_k = {digits(last['d_k'])} and {digits(last['n_keys'])} keys"
     return Curves(values, values.iloc[-1].tolist(), at)
@@ -91,20 +103,16 @@ def _along_steps(results: Results) -> Curves:
     start = {"initial": "unit", "initial_divisor": UNSCALED}
     best = rows_of(results, "bands", **start).set_index("scaling")
     losses = rows_of(results, "history", **start)
-    values = losses.pivot_table(index="step", columns="scaling", values="test_loss")[[*BOTH]]
-    d_k, layers, steps = map(int, best.iloc[0][["d_k", "layers", "steps"]])
-    at = f"at d_k = {d_k}, in {layers} blocks, after {steps:,} steps"
+    values = losses.pivot_table("test_loss", "step", "scaling")[[*BOTH]]
+    first = best.iloc[0]
+    at = f"at d_k = {first['d_k']}, in {first['layers']} blocks, after {first['steps']:,} steps"
     return Curves(values, best.loc[[*BOTH], "final_loss"].tolist(), at)
 
 
-# By subject: the figure of the finding, the quantity, and its curves.
-_CARDS: dict[str, tuple[str, str, Callable[[Results], Curves]]] = {
-    "Variance": ("variance", "variance of the scores", partial(_along_widths, "score_variance")),
-    "Saturation": ("saturation", "mean largest weight", partial(_along_widths, "max_weight")),
-    "Gradients": (
-        "gradients",
-        "median gradient at a query",
-        partial(_along_widths, "query_gradient_norm_median"),
-    ),
-    "Training": ("losses", "median loss (curves: mean) in nats per character", _along_steps),
+# By subject: the figure of the finding, the quantity, and its metric; none for losses of training.
+_CARDS = {
+    "Variance": ("variance", "variance of the scores", "score_variance"),
+    "Saturation": ("saturation", "mean largest weight", "max_weight"),
+    "Gradients": ("gradients", "median gradient at a query", MEDIAN_GRADIENT),
+    "Training": ("losses", "median loss (curves: mean) in nats per character", ""),
 }

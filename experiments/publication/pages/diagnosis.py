@@ -12,37 +12,32 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from experiments.measuring.cells import Floats
-from experiments.measuring.columns import Column
 from sdpa import audit, scaled_dot_product_attention
 from sdpa.command.main import main
 from sdpa.diagnosis import QUANTITIES
 from sdpa.heads.table import OUTSIDE_DOCUMENT
 from sdpa.masks import MEANINGS
 
-DIAGNOSIS_COLUMNS: tuple[Column, ...] = (
-    Column(
-        "layer",
-        "int",
-        "number of the layer, from the name of its arrays or along their axis of that name",
-    ),
-    Column("head", "int", "number of the head, likewise; other names of axes have a column too"),
-    Column("d_k", "int", "width of queries and keys"),
-    Column("n_queries", "int", "queries of a sequence"),
-    Column("n_keys", "int", "keys of a sequence"),
-    Column(
-        "mask",
-        "str",
-        MEANINGS,
-    ),
-    Column("scaling", "str", "scaling rule"),
-    Column("divisor", "float", "divisor of the scores"),
-    Column("sequences", "int", "independent sequences, between which standard errors come about"),
-    Column("rows", "int", "rows that see two keys or more, over all sequences"),
-    *(
-        Column(each.name, "float", each.meaning, each.formula, each.unit)
+_SIZES = {
+    "layer": "number of the layer, from the name of its arrays or along their axis of that name",
+    "head": "number of the head, likewise; other names of axes have a column too",
+    "d_k": "width of queries and keys",
+    "n_queries": "queries of a sequence",
+    "n_keys": "keys of a sequence",
+    "mask": MEANINGS,
+    "scaling": "scaling rule",
+    "divisor": "divisor of the scores",
+    "sequences": "independent sequences, between which standard errors come about",
+    "rows": "rows that see two keys or more, over all sequences",
+}
+# Unit, meaning and formula by column.
+DIAGNOSIS_COLUMNS = {
+    **{name: ("", meaning, "") for name, meaning in _SIZES.items()},
+    **{
+        each.name: (each.unit, each.meaning, each.formula)
         for each in (*QUANTITIES, OUTSIDE_DOCUMENT)
-    ),
-)
+    },
+}
 
 
 def printed_diagnosis() -> str:

@@ -57,13 +57,13 @@ def explorer(sweeps: Collection[Results]) -> dict[str, object]:
     several the middle one, `rows`, exact expectations (`row_means`), and `medians` and `crossings`
     as in the functions of these names. Empty without rows of several keys.
     """
-    cells = (cell for each in sweeps for cell in _cells_of_law(each))
+    cells = [cell for each in sweeps for cell in _cells_of_law(each)]
     # those of rows that a softmax changes
     sizes = [(c.d_k, c.n_keys) for c in cells if 2 <= c.n_keys <= _MOST_KEYS]
     if not sizes:
         return {}
-    widths = _most_common((d_k for d_k, _ in sizes), _MOST_WIDTHS)
-    lengths = _most_common((n_keys for _, n_keys in sizes), _MOST_LENGTHS)
+    every = zip(*sizes, strict=True)
+    widths, lengths = map(_most_common, every, (_MOST_WIDTHS, _MOST_LENGTHS))
     shown = [size for size in sizes if size[0] in widths and size[1] in lengths]
     smallest = widths[0], lengths[0]
     return {
@@ -92,11 +92,14 @@ def row_means(widths: list[int], lengths: list[int]) -> dict[str, object]:
     for n_keys in lengths:
         points = math.log1p(largest)
         degree = math.ceil(points * (5 + 0.6 * math.log2(n_keys)))
-        places = (1 - np.cos(np.pi * np.arange(degree + 1) / degree)) / 2
+        angles = np.pi * np.arange(degree + 1) / degree
+        places = (1 - np.cos(angles)) / 2
         rows = [GaussianRow(math.expm1(s), n_keys) for s in points * places]
-        values = np.array([[getattr(row, name)() for name in CURVES] for row in rows])
-        logarithms = np.log(values).round(_LOG_DECIMALS)
-        of[str(n_keys)] = dict(zip(CURVES, logarithms.T.tolist(), strict=True))
+        curves = {}
+        for name in CURVES:
+            values = [getattr(row, name)() for row in rows]
+            curves[name] = np.log(values).round(_LOG_DECIMALS).tolist()
+        of[str(n_keys)] = curves
     return {"sigma": largest, "of": of}
 
 
@@ -119,14 +122,14 @@ def _medians(
     rows = pd.concat(usual).copy()  # columns beside each other, whatever the first table is
     for name in _MEDIANS:
         rows[name] = exact_or_measured(rows, name)
+    rows["number"] = rows["trials"] * rows["n_queries"]
     rows = rows[rows["d_k"].isin(widths) & rows["n_keys"].isin(lengths)]
-    rows = rows.assign(number=rows["trials"] * rows["n_queries"]).sort_values(
-        "number", kind="stable"
-    )
+    rows = rows.sort_values("number", kind="stable")
     most = rows.drop_duplicates(cell, keep="last").sort_values(cell)
+    points = most[[*cell, *_MEDIANS]].itertuples(index=False)
     return [
         [int(d_k), int(n_keys), divisor, *map(_short, medians)]
-        for d_k, n_keys, divisor, *medians in most[[*cell, *_MEDIANS]].itertuples(index=False)
+        for d_k, n_keys, divisor, *medians in points
     ]
 
 
@@ -134,9 +137,10 @@ def _cells_of_law(results: Results) -> list[SampledCell]:
     """The cells whose rows follow `LAW`: softmax rows of `saturation`, as no default value of an
     axis tells what another experiment draws.
     """
+    if results.experiment.name != "saturation":
+        return []
     sampled = [cell for cell in results.sweep.cells if isinstance(cell, SampledCell)]
-    is_softmax = results.experiment.name == "saturation"
-    return [c for c in sampled if is_softmax and c.law == PairLaw() and not c.has_mask]
+    return [cell for cell in sampled if cell.law == PairLaw() and not cell.has_mask]
 
 
 def follow_law(sweeps: Iterable[Results]) -> bool:
@@ -149,8 +153,9 @@ def _rows_of_law(results: Results, kind: str) -> pd.DataFrame:
     table = results[kind]
     axes = results.axes.among(table)
     cells = map(axis_values, _cells_of_law(results))
-    points = {tuple(cell[axis] for axis in axes) for cell in cells}
-    return table[[point in points for point in zip(*(table[axis] for axis in axes), strict=True)]]
+    known = {tuple(cell[axis] for axis in axes) for cell in cells}
+    points = table[axes].itertuples(index=False, name=None)
+    return table[[point in known for point in points]]
 
 
 def _crossings(sweeps: Iterable[Results], lengths: Sequence[int]) -> dict[str, list[Point]]:
@@ -160,16 +165,18 @@ def _crossings(sweeps: Iterable[Results], lengths: Sequence[int]) -> dict[str, l
     them by a third.
     """
     tables = [_rows_of_law(each, "crossings") for each in sweeps if "crossings" in each]
-    rows = pd.concat(tables) if tables else pd.DataFrame()
     points: dict[str, list[Point]] = {norm: [] for norm in EXACT_CROSSINGS}
-    if rows.empty:
+    if not any(map(len, tables)):
         return points
+    rows = pd.concat(tables)
     equal = rows[(rows["statistic"] == "median") & (rows["level"] == EQUAL)]
+    equal = equal.dropna(subset="crossing_exact")
     for norm, exact_crossing in EXACT_CROSSINGS.items():
-        known = equal[equal["norm"] == norm].set_index("n_keys")["crossing_exact"].dropna()
-        found = dict(known.items())
-        sought = {n for n in lengths if n >= _SHORTEST_OF_CROSSINGS} - {*found}
-        found |= {n: exact_crossing(n) for n in sought}
+        known = equal[equal["norm"] == norm]
+        found = dict(zip(known["n_keys"], known["crossing_exact"], strict=True))
+        for n in lengths:
+            if n >= _SHORTEST_OF_CROSSINGS and n not in found:
+                found[n] = exact_crossing(n)
         points[norm] = [[int(n), _short(found[n])] for n in sorted(found)]
     return points
 

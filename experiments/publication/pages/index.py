@@ -10,12 +10,12 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from experiments.config.errors import in_part
-from experiments.config.paths import EXAMPLE_FOLDER, MODELS
+from experiments.config.paths import DRAWN
 from experiments.publication.pages import explorer
 from experiments.publication.pages.cards import cards
 from experiments.publication.pages.glossary import explained
 from experiments.publication.pages.markup import digits, typeset
-from experiments.publication.pages.pictures import LONGER, drawn_pictures, pictures
+from experiments.publication.pages.pictures import drawn_pictures, pictures
 from experiments.publication.pages.provenance import provenance
 from experiments.publication.pages.quiz import questions
 from experiments.publication.pages.sections import Section, section_of
@@ -28,16 +28,15 @@ from experiments.tables.study import Study
 from sdpa.scaling import SCALED
 
 
-def write_page(
-    study: Study, config_path: Path, *, first: Collection[str] = (), report: Reporter
-) -> None:
+def write_page(study: Study, first: Collection[str], report: Reporter) -> None:
     """Write index.html from tables, figures and published statements if one of them changed."""
     folder = study.folder
     unsound = map(str, study.unsound.values())
-    options = [study.config.text, config_path.as_posix(), str(folder), *first, *unsound]
+    config = study.config
+    options = [config.text, config.path.as_posix(), str(folder), *first, *unsound]
     sources = tuple(_sources(study))
     path = folder / "index.html"
-    page = Product((path,), lambda: [make_page(study, config_path, first)], sources, options)
+    page = Product((path,), lambda: [make_page(study, first)], sources, options)
     build(folder, [page], report, phase="page", quietly=True)
 
 
@@ -46,18 +45,18 @@ def _sources(study: Study) -> Iterator[Path]:
     yield table_path(study.folder)
     yield from (Stored(study.folder, sweep).sidecar for sweep in study.config.sweeps)
     for paths in pictures(study.config, study.folder).values():
-        yield from (path.with_suffix(suffix) for path in paths for suffix in (".png", ".txt"))
+        yield from (path.with_suffix(suffix) for path in paths for suffix in DRAWN)
 
 
-def make_page(study: Study, config_path: Path, first: Collection[str] = ()) -> bytes:
+def make_page(study: Study, first: Collection[str] = ()) -> bytes:
     """The page of a config's results, as UTF-8 bytes.
 
     Styles, scripts and the first figures are part of the file; further figures, and tables, are
     files beside it. A notice at its top names the sweeps without sound tables.
 
     Args:
-        study: the results, whose folder also has the figures.
-        config_path: the path of the config; the page shows it as given, as it does the folder.
+        study: the results, whose folder also has the figures. The page shows the path of its config as
+            given, as it does the folder.
         first: names of the sweeps that the page begins with.
 
     Raises:
@@ -74,36 +73,29 @@ def make_page(study: Study, config_path: Path, first: Collection[str] = ()) -> b
 
     folder = study.folder
     drawn = drawn_pictures(study.config, folder, first)
-    found = dict(study)
-    known = part("cards", lambda: [*cards(found)], [])
+    known = part("cards", lambda: [*cards(study)], [])
     # An explorer of textbook rows beside other rows would show numbers that are not theirs.
-    has_law = explorer.follow_law(found.values()) or "Saturation" in {
-        card.subject for card in known
-    }
+    is_shown = any(card.subject == "Saturation" for card in known)
+    has_law = is_shown or explorer.follow_law(study.values())
     sections = [
         part(name, partial(section_of, each, drawn[name]), Section(name, each.experiment.name))
-        for name, each in found.items()
+        for name, each in study.items()
     ]
     page = _template().render(
         cards=known,
         questions=part("quiz", lambda: [*questions(known)], []) if known else [],
-        explorer=part("explorer", lambda: explorer.explorer(found.values()), {}) if has_law else {},
+        explorer=part("explorer", lambda: explorer.explorer(study.values()), {}) if has_law else {},
+        of_rows=explorer,
         folder=folder,
-        law=explorer.LAW,
-        positions=explorer.POSITIONS,
-        relative_error=explorer.RELATIVE_ERROR,
         scaled=SCALED,
         everything=sections,
         first=first,
-        full=drawn[LONGER],
-        models=drawn[MODELS],
-        examples=drawn[EXAMPLE_FOLDER],
+        drawn=drawn,
         statements=part("statements", lambda: grouped(folder), []),
         statements_csv=table_path(Path()),
         made=provenance(study),
         made_with=versions(*MADE_WITH),
         config=study.config,
-        config_path=config_path,
         failed=failed,
     )
     content = page.encode()

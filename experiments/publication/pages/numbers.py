@@ -11,13 +11,14 @@ import numpy as np
 import pandas as pd
 
 from experiments.figures.words import short
+from experiments.kinds.support import widest
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import Metric
 from experiments.publication.pages.markup import code, digits, formulas, markdown
 from experiments.publication.pages.statements import counts, read_statements
 from experiments.tables.analyse import agreement
 from experiments.tables.results import Results
-from experiments.tables.stored import sidecar_path
+from experiments.tables.stored import Stored
 from experiments.tables.study import Study
 from experiments.tables.verdicts import ALARM, verdicts
 
@@ -49,13 +50,13 @@ def dimension(source: Source) -> str:
     """The values of the sweep `dimension` under each rule at a usual d_k and at its largest."""
     table = source.study.require("dimension").measured.set_index("scaling")
     usual = table[table["d_k"] == _USUAL]
-    widest = table[table["d_k"] == table["d_k"].max()]
-    head = [f"d_k = {_USUAL} → {widest['d_k'].iloc[0]}", *widest.index]
+    last = widest(table)
+    head = [f"d_k = {_USUAL} → {last['d_k'].iloc[0]}", *last.index]
     rows = []
     for column, words in _METRICS.items():
-        pairs = zip(usual[column], widest[column], strict=True)
-        rows.append([formulas(words), *(f"{digits(low)} → {digits(high)}" for low, high in pairs)])
-    return markdown([*map(formulas, head)], rows, "-" + "r" * len(widest))
+        low, high = (rows_at[column].map(digits) for rows_at in (usual, last))
+        rows.append([formulas(words), *(low + " → " + high)])
+    return markdown([*map(formulas, head)], rows, "-" + "r" * len(last))
 
 
 def network_growth(source: Source) -> str:
@@ -67,9 +68,10 @@ def network_growth(source: Source) -> str:
     rows = []
     for depth, of_depth in results.measured.groupby("layers"):
         found = of_depth.set_index("scaling").apply(_growth, axis=1)
-        law = np.sqrt(bottom.loc[depth].set_index("scaling")["stream_gradient_law"])
+        law = bottom.loc[depth].set_index("scaling")["stream_gradient_law"]
+        growth = np.sqrt(law[rules])
         rows.append([depth, "measured", *found[rules]])
-        rows.append(["", "law", *law[rules].map(digits).map(formulas)])
+        rows.append(["", "law", *growth.map(digits).map(formulas)])
     head = ["layers", "r.m.s. gradient, bottom over top", *map(code, rules)]
     return markdown(head, rows, "rl" + "r" * len(rules))
 
@@ -87,28 +89,37 @@ def trained(source: Source) -> str:
     return _by_case(source, "losses", "bands", _loss)
 
 
-def _by_case(source: Source, figure: str, kind: str, field: Callable[[pd.Series], str]) -> str:
+def _by_case(
+    source: Source,
+    figure: str,
+    kind: str,
+    field: Callable[[pd.Series], str],
+) -> str:
     """A field of each row of a table, of the measured sweeps of config.full.yaml with a figure, by
     sweep and rule; a case is named by the axes that vary in its sweep, and by its unusual values.
     """
     full = source.full
-    of_figure = [each.name for each in full.config.sweeps if figure in each.figures]
-    sweeps = [full.require(name) for name in of_figure if sidecar_path(full.folder, name).exists()]
+    sweeps = [
+        full.require(each.name)
+        for each in full.config.sweeps
+        if figure in each.figures and Stored(full.folder, each).sidecar.exists()
+    ]
     rules = pd.concat(results[kind] for results in sweeps)["scaling"].unique()
     rows = []
     for results in sweeps:
         table, axes = results[kind], results.axes
         varied = axes.varied(table)
-        for _, of_case in table.groupby(axes.among(table), sort=False):
+        names = axes.among(table)
+        for _, of_case in table.groupby(names, sort=False):
             first = of_case.iloc[0]
-            shown = [
-                name
-                for name in axes.among(table)
+            parts = [
+                f"{code(name)} {short(first[name])}"
+                for name in names
                 if name in varied or axes.usual[name] not in (None, first[name])
             ]
-            case = ", ".join(f"{code(name)} {short(first[name])}" for name in shown)
             fields = of_case.set_index("scaling").apply(field, axis=1)
-            rows.append([code(results.name), case, *fields.reindex(rules, fill_value="")])
+            values = fields.reindex(rules, fill_value="")
+            rows.append([code(results.name), ", ".join(parts), *values])
     return markdown(["sweep", "case", *map(code, rules)], rows, "--" + "r" * len(rules))
 
 

@@ -27,8 +27,9 @@ class Question(NamedTuple):
 def questions(cards: Collection[Card]) -> Iterator[Question]:
     """The questions; one `of` the subject of a card is left out without this card."""
     record = yaml.safe_load(_PATH.read_text(encoding="utf-8"))
-    scores = record["scores"]
-    numbers = {**_in_theory(record["sizes"]), "scores": scores, "weight": softmax(scores).max()}
+    numbers = _in_theory(record["sizes"])
+    numbers["scores"] = record["scores"]
+    numbers["weight"] = softmax(record["scores"]).max()
     known = {card.subject: card for card in cards}
     for entry in record["questions"]:
         subject = entry.get("of")
@@ -37,17 +38,23 @@ def questions(cards: Collection[Card]) -> Iterator[Question]:
         said = numbers | {"card": known.get(subject)}
         choices = [choice.format(**said) for choice in entry["choices"]]
         text, why = (entry[name].format(**said) for name in ("question", "why"))
-        yield Question(text, choices, choices[entry["right"] - 1], why)
+        yield Question(
+            text,
+            choices,
+            choices[entry["right"] - 1],
+            why,
+        )
 
 
 def _in_theory(sizes: Mapping[str, int]) -> dict[str, object]:
     """Sizes, and what theory says of textbook rows of these sizes."""
-    wide, narrow, n_keys = sizes["wide"], sizes["narrow"], sizes["n_keys"]
-    medians = (attention_medians(narrow, n_keys, rule) for rule in BOTH)
+    wide, n_keys = sizes["wide"], sizes["n_keys"]
+    means = [attention_expectations(wide, n_keys, rule) for rule in BOTH]
+    medians = [attention_medians(sizes["narrow"], n_keys, rule) for rule in BOTH]
     return {
         **sizes,
         "powers": [score_variance(wide, wide**p) for p in (1 / 3, 2 / 3)],
-        "weights": [attention_expectations(wide, n_keys, rule).max_weight for rule in BOTH],
+        "weights": [each.max_weight for each in means],
         "gradients": [each.query_gradient_norm for each in medians],
         "crossing": significant(explorer.EXACT_CROSSINGS["query_gradient"](n_keys), 2),
     }
