@@ -99,7 +99,7 @@ def test_an_edited_config_runs_and_its_results_pass_the_tests(tree):
     for sweep in load_config(tree / "config.yaml").sweeps:
         assert (results / f"{sweep.name}.csv").stat().st_size > 0
         for figure in sweep.figures:
-            assert figure_path(results, sweep.name, figure, ".png").stat().st_size > 10_000
+            assert figure_path(results, sweep.name, figure).stat().st_size > 10_000
             assert f'id="{sweep.name}-{figure}"' in page
     assert (results / "statements" / "statements.csv").read_bytes() == statements
     tests = ("tests/test_results.py", "tests/test_docs.py")

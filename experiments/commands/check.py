@@ -1,13 +1,15 @@
 """The check of the tables of a config, and the list of their columns."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from experiments.commands.sample import measure_again
 from experiments.config.errors import DisagreementError, Problem, TableError, attempt, counted
-from experiments.config.paths import COLUMN_FILE, drawn_texts
+from experiments.config.paths import COLUMN_FILE
 from experiments.config.sweep import Sweep
+from experiments.figures.picture import Words
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.tables.layout import csv_bytes
 from experiments.tables.products import Product, build
@@ -102,8 +104,8 @@ def check_figures(study: Study, sweeps: Sequence[Sweep], report: Reporter) -> No
     missing = []
     for product in figure_products(study.folder, read):
         path = product.files[0]
-        if lost := [file for file in product.files if not file.exists()]:
-            missing.append(f"{lost[0]} is missing; make figures draws it")
+        if not path.exists():
+            missing.append(f"{path} is missing; make figures draws it")
         elif not _is_of_today(product, study.folder):
             report.flag(
                 f"{path} is of other tables or another version; make figures draws it again"
@@ -115,6 +117,16 @@ def check_figures(study: Study, sweeps: Sequence[Sweep], report: Reporter) -> No
 def _is_of_today(product: Product, folder: Path) -> bool:
     """True if a figure was made here of today's tables; of one from elsewhere, title and caption tell."""
     known = product.is_current(folder)
-    if known is None:
-        return (product.parameters or ())[:2] == drawn_texts(product.files[0])
-    return known
+    if known is not None:
+        return known
+    words: Words = product.parameters
+    return _told_by(product.files[0]) == words[:2]
+
+
+def _told_by(png: Path) -> tuple[object, object]:
+    """The title and the caption within a file; None for each if it is damaged."""
+    from PIL import Image
+
+    with suppress(OSError), Image.open(png) as image:
+        return image.info.get("Title"), image.info.get("Description")
+    return None, None

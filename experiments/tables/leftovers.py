@@ -5,7 +5,7 @@ from pathlib import Path
 
 from experiments.config.errors import TableError
 from experiments.config.loader import Config
-from experiments.config.paths import DRAWN, FIGURE_FOLDER, ON_REQUEST
+from experiments.config.paths import FIGURE_FOLDER, ON_REQUEST
 from experiments.running.files import checksum
 from experiments.tables.products import Product
 from experiments.tables.stored import csv_name, read_sidecar
@@ -29,9 +29,10 @@ def leftovers(config: Config, folder: Path) -> dict[str, list[Path]]:
                 tables = {folder / csv_name(name, kind): sums[kind] for kind in sums}
                 whole = [path for path in tables if checksum(path) == tables[path]]
                 found[name] = [*whole, sidecar]
-    for drawing in sorted(folder.glob(f"{FIGURE_FOLDER}/*/*{DRAWN[0]}")):
+    for drawing in sorted(folder.glob(f"{FIGURE_FOLDER}/*/*.png")):
         name, figure = drawing.parent.name, drawing.stem
-        files = tuple(filter(Path.exists, map(drawing.with_suffix, (*DRAWN, *ON_REQUEST))))
+        further = map(drawing.with_suffix, ON_REQUEST)
+        files = (drawing, *filter(Path.exists, further))
         is_left = name in found or figure not in kept.get(name, [figure])
         if is_left and Product(files, list).is_current(folder) is not None:  # as it was made
             key = name if name in found else f"{name}/{figure}"

@@ -7,10 +7,9 @@ from matplotlib.axes import Axes
 
 from experiments.figures.axes import plain_numbers
 from experiments.figures.panels import spans_widely
-from experiments.figures.rendering import render
 from experiments.figures.style import DIVERGING, RULE_COLOURS, SEQUENTIAL, Drawing, panels
 from experiments.figures.words import latex
-from experiments.publication.examples.steps import Example, Step
+from experiments.publication.examples.steps import Example
 
 _MAX_LETTERS = 32  # of names side by side
 _TITLES = {
@@ -20,31 +19,24 @@ _TITLES = {
     "deviation": "standard deviation of the scores",
     "largest": "largest weight",
 }
-_MAPS = "Maps: a number in each cell; white is 0."
-_LINES = "Points: drawn. Lines: exact."
 
 
-def draw(example: Example, steps: list[Step]) -> dict[str, bytes]:
-    """The picture of those steps that an example draws (see `Example`) and its texts, by suffix."""
-    tables = {each.name: each.table for each in steps}
+def draw(example: Example) -> Drawing:
+    """Those steps that an example draws (see `Example`)."""
+    tables = {each.name: each.table for each in example.steps()}
     wanted = [each.partition(":") for each in example.draws.split()]
     shown = [(name, quantity) for name, _, quantity in wanted if name in tables]
-
-    def plot() -> Drawing:
-        columns = min(len(shown), 2)
-        size = 8.8, 0.6 + 3.6 * -(-len(shown) // columns)
-        figure, axes = panels(len(shown), columns, size)
-        for ax, (name, quantity) in zip(axes, shown, strict=True):
-            title = quantity or name
-            ax.set_title(_TITLES.get(title, title.replace("_", " ")))
-            if quantity:
-                _lines(ax, quantity, tables[name], tables.get("exact"))
-            else:
-                heat_map(ax, name, tables[name])
-        return figure
-
-    note = _LINES if any(quantity for _, quantity in shown) else _MAPS
-    return render(plot, example.title, f"From {example.source}. {note}")
+    columns = min(len(shown), 2)
+    size = 8.8, 0.6 + 3.6 * -(-len(shown) // columns)
+    figure, axes = panels(len(shown), columns, size)
+    for ax, (name, quantity) in zip(axes, shown, strict=True):
+        title = quantity or name
+        ax.set_title(_TITLES.get(title, title.replace("_", " ")))
+        if quantity:
+            _lines(ax, quantity, tables[name], tables.get("exact"))
+        else:
+            heat_map(ax, name, tables[name])
+    return figure
 
 
 def heat_map(ax: Axes, name: str, table: pd.DataFrame) -> None:

@@ -6,19 +6,26 @@ import textwrap
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from experiments.config.paths import DRAWN, EXAMPLE_FOLDER, SHIPPED_RESULTS
+from experiments.config.paths import EXAMPLE_FOLDER, SHIPPED_RESULTS
+from experiments.figures.picture import Picture, Words
 from experiments.publication.examples.examples import EXAMPLES
 from experiments.publication.examples.steps import Example, Step, attention, long_table, numbered
-from experiments.running.files import write_atomically, write_files
+from experiments.running.files import write_atomically
 from experiments.tables.layout import csv_bytes
 from experiments.tables.products import Product, build
 from experiments.tables.reporter import WIDTH, Reporter, tell, wrapped
 from sdpa import trace
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MAPS = "Maps: a number in each cell; white is 0."
+_LINES = "Points: drawn. Lines: exact."
 _MOST = 12  # rows and columns
 _LARGEST = 1e100  # so that no product overflows
 
@@ -32,9 +39,14 @@ def write_examples(results: Path, report: Reporter) -> None:
     folder = results / EXAMPLE_FOLDER
     products = [Product((folder / "examples.csv",), _numbers)]
     for name in EXAMPLES:
-        files = tuple(folder / f"{name}{end}" for end in DRAWN)
-        products.append(Product(files, partial(_drawn, name)))
+        path = example_path(results, name)
+        products.append(Product((path,), partial(_drawn, name, path)))
     build(results, products, report, phase="tables")
+
+
+def example_path(results: Path, name: str) -> Path:
+    """The file of the picture of an example."""
+    return results / EXAMPLE_FOLDER / f"{name}.png"
 
 
 def _numbers() -> list[bytes]:
@@ -42,11 +54,23 @@ def _numbers() -> list[bytes]:
     return [csv_bytes(pd.concat(tables, ignore_index=True))]
 
 
-def _drawn(name: str) -> list[bytes]:
-    from experiments.publication.examples.picture import draw  # takes a second to load
+def _drawn(name: str, path: Path) -> list[bytes]:
+    from experiments.figures.rendering import render  # takes a second to load
 
-    example = EXAMPLES[name]
-    return [*draw(example, example.steps()).values()]
+    return render(picture_of(EXAMPLES[name], path))
+
+
+def picture_of(example: Example, path: Path) -> Picture:
+    """The picture of an example."""
+    note = _LINES if ":" in example.draws else _MAPS
+    words = Words(example.title, f"From {example.source}. {note}")
+    return Picture(path, words, partial(_plot, example))
+
+
+def _plot(example: Example) -> "Figure":
+    from experiments.publication.examples.picture import draw
+
+    return draw(example)
 
 
 def list_all() -> None:
@@ -64,13 +88,13 @@ def walk(typed: str) -> None:
         names = ", ".join(map(spelled, sorted(EXAMPLES)))
         raise ExampleError(f"got the example {typed}, expected one of {names}")
     example = EXAMPLES[name]
-    picture = SHIPPED_RESULTS / EXAMPLE_FOLDER / f"{name}.png"
+    picture = example_path(SHIPPED_RESULTS, name)
     tell(f"{text(example, example.steps())}\n\nfigure: {picture}")
 
 
 def walk_own(paths: Sequence[Path], scaling: str, mask: str, out: Path) -> None:
     """Print attention of the matrices in these files; write walk.csv and walk.png."""
-    from experiments.publication.examples.picture import draw
+    from experiments.figures.rendering import render
 
     steps = own_steps(*paths, scaling=scaling, mask=mask)
     example = Example(
@@ -81,8 +105,9 @@ def walk_own(paths: Sequence[Path], scaling: str, mask: str, out: Path) -> None:
     )
     tell(f"{text(example, steps)}\n")
     write_atomically(out / "walk.csv", csv_bytes(long_table("walk", steps)))
-    write_files(out / "walk", draw(example, steps))
-    tell(f"wrote {out / 'walk.csv'}\ndrew {out / 'walk.png'}")
+    drawn = out / "walk.png"
+    write_atomically(drawn, *render(picture_of(example, drawn)))
+    tell(f"wrote {out / 'walk.csv'}\ndrew {drawn}")
 
 
 def spelled(name: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from experiments.config.errors import TableError, attempt
-from experiments.config.paths import DRAWN, model_path
+from experiments.config.paths import model_path
 from experiments.publication.models import divisors, model_heads
 from experiments.publication.models.smollm2 import PACKAGE, Pretrained, pretrained
 from experiments.publication.models.texts import checksums
@@ -86,17 +86,14 @@ def draw_model(results: Path, report: Reporter) -> None:
     if altered:
         raise TableError(f"altered or missing: {', '.join(altered)}; make model writes them again")
     products = [
-        Product(
-            _paths(results, [f"{name}{suffix}" for suffix in DRAWN]),
-            partial(_drawn, results, name),
-            inputs,
-        )
+        Product((model_path(results, f"{name}.png"),), partial(_drawn, results, name), inputs)
         for name in _FIGURES
     ]
     attempt(partial(build, results, [each], report, phase="figures") for each in products)
 
 
 def _drawn(results: Path, name: str) -> list[bytes]:
-    from experiments.publication.models.figures import render_model  # takes a second to load
+    from experiments.figures.rendering import render  # takes a second to load
+    from experiments.publication.models.figures import model_picture
 
-    return render_model(results, name)
+    return render(model_picture(results, name))

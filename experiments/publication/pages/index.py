@@ -15,7 +15,7 @@ from experiments.publication.pages import explorer
 from experiments.publication.pages.cards import cards
 from experiments.publication.pages.glossary import explained
 from experiments.publication.pages.markup import digits, typeset
-from experiments.publication.pages.pictures import LONGER, drawn_pictures, pictures
+from experiments.publication.pages.pictures import LONGER, drawn_pictures, picture_files
 from experiments.publication.pages.provenance import provenance
 from experiments.publication.pages.quiz import questions
 from experiments.publication.pages.sections import Section, section_of
@@ -41,11 +41,12 @@ def write_page(
 
 
 def _sources(study: Study) -> Iterator[Path]:
-    """Every file whose content appears on the page; the JSON of a sweep vouches for its tables."""
+    """Every file whose content appears on the page; the JSON of a sweep vouches for its tables, and a
+    picture has its words in it.
+    """
     yield table_path(study.folder)
     yield from (Stored(study.folder, sweep).sidecar for sweep in study.config.sweeps)
-    for paths in pictures(study.config, study.folder).values():
-        yield from (path.with_suffix(suffix) for path in paths for suffix in (".png", ".txt"))
+    yield from picture_files(study.config, study.folder)
 
 
 def make_page(study: Study, config_path: Path, first: Collection[str] = ()) -> bytes:
@@ -72,7 +73,7 @@ def make_page(study: Study, config_path: Path, first: Collection[str] = ()) -> b
             return instead
 
     folder = study.folder
-    drawn = drawn_pictures(study.config, folder, first)
+    drawn = drawn_pictures(study, first)
     found = dict(study)
     known = part("cards", lambda: [*cards(found)], [])
     # An explorer of textbook rows beside other rows would show numbers that are not theirs.
