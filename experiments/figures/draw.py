@@ -110,7 +110,7 @@ def figure_products(
         for picture in pictures_of(folder, results):
             further = map(picture.path.with_suffix, ON_REQUEST)
             asked = [one for one in further if one.suffix[1:] in formats or one.exists()]
-            make = partial(_rendered, picture, [one.suffix for one in asked])
+            make = partial(picture.render, [one.suffix for one in asked])
             yield Product((picture.path, *asked), make, inputs, picture.words)
 
 
@@ -118,9 +118,3 @@ def _plot(what: Shown) -> "Figure":
     from experiments.figures.rendering import draw  # takes a second to load
 
     return draw(what)
-
-
-def _rendered(picture: Picture, formats: Sequence[str]) -> list[bytes]:
-    from experiments.figures.rendering import render
-
-    return render(picture, formats)

@@ -1,13 +1,13 @@
 """A picture as a value: for its files, the page and tests."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from experiments.figures.style import Drawing
+    from matplotlib.figure import Figure
 
 DPI = 150
 _TITLE_POINTS = 13
@@ -43,14 +43,6 @@ class Strip(NamedTuple):
     lines: list[str]
     points: float
 
-    @classmethod
-    def of(cls, text: str, points: float, inches: float) -> Self:
-        """A text in lines of that width."""
-        letters = (inches - 2 * MARGIN_INCHES) * 72 / (points * _WIDTH_OF_LETTER)
-        # No break between a name and its value.
-        lines = wrap(text.replace(" = ", _JOINED), int(letters))
-        return cls([line.replace(_JOINED, " = ") for line in lines], points)
-
     @property
     def inches(self) -> float:
         """Its height."""
@@ -74,14 +66,25 @@ class Picture:
 
     path: Path
     words: Words
-    plot: Callable[[], "Drawing"]
+    plot: Callable[[], "Figure"]
 
     def strips(self, width: int) -> list[Strip]:
-        """The texts of its PNG, of that width in pixels: the title, sentences, and the grey line."""
-        *sentences, line = self.words.caption.splitlines()
-        sized = [
-            (self.words.title, _TITLE_POINTS),
-            *((sentence, _CAPTION_POINTS) for sentence in sentences),
-            (line, _LINE_POINTS),
-        ]
-        return [Strip.of(text, points, width / DPI) for text, points in sized]
+        """The texts of its PNG, of that width in pixels: title, sentences and grey line."""
+        title, caption = self.words[:2]
+        *sentences, line = caption.splitlines()
+        inner = 72 * (width / DPI - 2 * MARGIN_INCHES)  # points
+
+        def strip(text: str, points: float) -> Strip:
+            letters = int(inner / (points * _WIDTH_OF_LETTER))
+            # No break between a name and its value.
+            lines = wrap(text.replace(" = ", _JOINED), letters)
+            return Strip([each.replace(_JOINED, " = ") for each in lines], points)
+
+        told = [strip(each, _CAPTION_POINTS) for each in sentences]
+        return [strip(title, _TITLE_POINTS), *told, strip(line, _LINE_POINTS)]
+
+    def render(self, formats: Sequence[str] = ()) -> list[bytes]:
+        """The PNG, and files of further formats, `.svg` or `.pdf`."""
+        from experiments.figures.rendering import render  # takes a second to load
+
+        return render(self, formats)

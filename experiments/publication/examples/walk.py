@@ -55,9 +55,7 @@ def _numbers() -> list[bytes]:
 
 
 def _drawn(name: str, path: Path) -> list[bytes]:
-    from experiments.figures.rendering import render  # takes a second to load
-
-    return render(picture_of(EXAMPLES[name], path))
+    return picture_of(EXAMPLES[name], path).render()
 
 
 def picture_of(example: Example, path: Path) -> Picture:
@@ -68,7 +66,7 @@ def picture_of(example: Example, path: Path) -> Picture:
 
 
 def _plot(example: Example) -> "Figure":
-    from experiments.publication.examples.picture import draw
+    from experiments.publication.examples.picture import draw  # takes a second to load
 
     return draw(example)
 
@@ -94,8 +92,6 @@ def walk(typed: str) -> None:
 
 def walk_own(paths: Sequence[Path], scaling: str, mask: str, out: Path) -> None:
     """Print attention of the matrices in these files; write walk.csv and walk.png."""
-    from experiments.figures.rendering import render
-
     steps = own_steps(*paths, scaling=scaling, mask=mask)
     example = Example(
         "Attention of your own matrices",
@@ -106,7 +102,7 @@ def walk_own(paths: Sequence[Path], scaling: str, mask: str, out: Path) -> None:
     tell(f"{text(example, steps)}\n")
     write_atomically(out / "walk.csv", csv_bytes(long_table("walk", steps)))
     drawn = out / "walk.png"
-    write_atomically(drawn, *render(picture_of(example, drawn)))
+    write_atomically(drawn, *picture_of(example, drawn).render())
     tell(f"wrote {out / 'walk.csv'}\ndrew {drawn}")
 
 

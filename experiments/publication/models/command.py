@@ -93,7 +93,6 @@ def draw_model(results: Path, report: Reporter) -> None:
 
 
 def _drawn(results: Path, name: str) -> list[bytes]:
-    from experiments.figures.rendering import render  # takes a second to load
-    from experiments.publication.models.figures import model_picture
+    from experiments.publication.models.figures import model_picture  # takes a second to load
 
-    return render(model_picture(results, name))
+    return model_picture(results, name).render()

@@ -10,12 +10,12 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from experiments.config.errors import in_part
-from experiments.config.paths import EXAMPLE_FOLDER, MODELS
+from experiments.config.paths import EXAMPLE_FOLDER, FIGURE_FOLDER, FULL, MODELS
 from experiments.publication.pages import explorer
 from experiments.publication.pages.cards import cards
 from experiments.publication.pages.glossary import explained
 from experiments.publication.pages.markup import digits, typeset
-from experiments.publication.pages.pictures import LONGER, drawn_pictures, picture_files
+from experiments.publication.pages.pictures import LONGER, drawn_pictures
 from experiments.publication.pages.provenance import provenance
 from experiments.publication.pages.quiz import questions
 from experiments.publication.pages.sections import Section, section_of
@@ -46,7 +46,8 @@ def _sources(study: Study) -> Iterator[Path]:
     """
     yield table_path(study.folder)
     yield from (Stored(study.folder, sweep).sidecar for sweep in study.config.sweeps)
-    yield from picture_files(study.config, study.folder)
+    for name in (FIGURE_FOLDER, FULL, MODELS, EXAMPLE_FOLDER):
+        yield from sorted((study.folder / name).rglob("*.png"))
 
 
 def make_page(study: Study, config_path: Path, first: Collection[str] = ()) -> bytes:

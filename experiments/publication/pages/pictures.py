@@ -8,24 +8,21 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from experiments.config.loader import Config, load_config
+from experiments.config.loader import load_config
 from experiments.config.paths import (
     EXAMPLE_FOLDER,
     FULL,
     FULL_CONFIG,
     MODELS,
-    figure_path,
     model_path,
 )
 from experiments.figures.draw import pictures_of
-from experiments.figures.picture import Picture
+from experiments.figures.picture import Picture, Words
 from experiments.publication.examples.examples import EXAMPLES
 from experiments.publication.examples.walk import example_path, picture_of
 from experiments.tables.study import Study
 
 LONGER = "config-full"  # in place of a sweep's name: the figure of longer training
-_OF_LONGER = "language", "losses"
-_OF_MODEL = "divisors"
 _MOST_EMBEDDED = 12  # figures that are part of the page; others are files beside it
 
 
@@ -35,22 +32,12 @@ class OnPage(NamedTuple):
     """
 
     name: str
-    title: str
-    caption: str
+    words: Words
     file: str
     source: str
     width: int
     height: int
     place: float
-
-
-def picture_files(config: Config, results: Path) -> Iterator[Path]:
-    """The files of the pictures of the page, those that are missing too."""
-    for sweep in config.sweeps:
-        yield from (figure_path(results, sweep.name, name) for name in sweep.figures)
-    yield figure_path(results / FULL, *_OF_LONGER)
-    yield model_path(results, f"{_OF_MODEL}.png")
-    yield from (example_path(results, name) for name in EXAMPLES)
 
 
 def pictures(study: Study) -> dict[str, list[Picture]]:
@@ -73,19 +60,17 @@ def pictures(study: Study) -> dict[str, list[Picture]]:
 
 
 def _longer(folder: Path) -> Iterator[Picture]:
-    sweep, figure = _OF_LONGER
     full = load_config(FULL_CONFIG)
-    (of_longer,) = (replace(each, figures=(figure,)) for each in full.sweeps if each.name == sweep)
-    study = Study(replace(full, sweeps=(of_longer,)), folder / FULL)
-    for results in study.values():
-        yield from pictures_of(study.folder, results)
+    sweeps = tuple(sweep for sweep in full.sweeps if sweep.name == "language")
+    for results in Study(replace(full, sweeps=sweeps), folder / FULL).values():
+        yield from pictures_of(folder / FULL, results)
 
 
 def _of_models(folder: Path) -> Iterator[Picture]:
-    if model_path(folder, f"{_OF_MODEL}.png").exists():
+    if model_path(folder, "divisors.png").exists():
         from experiments.publication.models.figures import model_picture  # loads Matplotlib
 
-        yield model_picture(folder, _OF_MODEL)
+        yield model_picture(folder, "divisors")
 
 
 def drawn_pictures(study: Study, first: Collection[str]) -> dict[str, list[OnPage]]:
@@ -114,6 +99,5 @@ def _on_page(of: str, picture: Picture, results: Path, *, is_embedded: bool) -> 
         encoded = base64.b64encode(path.read_bytes())
         source = "data:image/png;base64," + encoded.decode()
     prefix = path.parent.name if of == MODELS else of
-    title, caption = picture.words[:2]
     shown = height - first - sum(below)
-    return OnPage(f"{prefix}-{path.stem}", title, caption, file, source, width, shown, place)
+    return OnPage(f"{prefix}-{path.stem}", picture.words, file, source, width, shown, place)

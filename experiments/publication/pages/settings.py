@@ -11,7 +11,6 @@ from experiments.config.paths import FULL, FULL_CONFIG, figure_path
 from experiments.figures.axes import legend
 from experiments.figures.lines import plot_measured, reach
 from experiments.figures.picture import Picture, Words
-from experiments.figures.rendering import render
 from experiments.figures.style import INK, UNORDERED_COLOURS, Drawing, panels
 from experiments.figures.words import values_of
 from experiments.kinds.support import BOTH
@@ -50,7 +49,7 @@ def write_settings(results: Path) -> None:
     full = Study(load_config(FULL_CONFIG), results / FULL)
     path = figure_path(results / FULL, "settings", "losses")
     picture = Picture(path, _WORDS, lambda: _draw(*settings(full)))
-    write_atomically(path, *render(picture))
+    write_atomically(path, *picture.render())
 
 
 def _draw(without: pd.DataFrame, scaled: pd.DataFrame) -> Drawing:
