@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from experiments.config.errors import attempt, fail, in_part
 from experiments.config.paths import (
@@ -13,7 +12,7 @@ from experiments.config.paths import (
 )
 from experiments.config.sweep import Sweep
 from experiments.figures.captions import words_of
-from experiments.figures.picture import Picture, Words
+from experiments.figures.picture import Drawing, Picture, Words
 from experiments.figures.shown import Shown, shown
 from experiments.kinds.figures import FIGURES
 from experiments.tables.products import Product, build
@@ -21,9 +20,6 @@ from experiments.tables.reporter import Reporter
 from experiments.tables.results import Results
 from experiments.tables.stored import Stored
 from experiments.tables.study import Study
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _TOLD = 3  # titles in the summary
 _SWEEPS = {figure.finding.sweep for figure in FIGURES.values() if figure.finding}
@@ -114,7 +110,7 @@ def figure_products(
             yield Product((picture.path, *asked), make, inputs, picture.words)
 
 
-def _plot(what: Shown) -> "Figure":
+def _plot(what: Shown) -> Drawing:
     from experiments.figures.rendering import draw  # takes a second to load
 
     return draw(what)

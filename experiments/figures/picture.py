@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Drawing: TypeAlias = "Figure"  # its module takes a second to load
 DPI = 150
 _TITLE_POINTS = 13
 _CAPTION_POINTS = 9.5
@@ -66,7 +67,7 @@ class Picture:
 
     path: Path
     words: Words
-    plot: Callable[[], "Figure"]
+    plot: Callable[[], Drawing]
 
     def strips(self, width: int) -> list[Strip]:
         """The texts of its PNG, of that width in pixels: title, sentences and grey line."""

@@ -16,9 +16,9 @@ from matplotlib.colors import Colormap, LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from experiments.figures.picture import DPI
+from experiments.figures.picture import Drawing as Drawing
 from sdpa.scaling import SCALED, UNSCALED
 
-Drawing: TypeAlias = Figure
 Colour: TypeAlias = str | tuple[float, float, float]
 
 INK = "#333333"

@@ -6,13 +6,12 @@ import textwrap
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from experiments.config.paths import EXAMPLE_FOLDER, SHIPPED_RESULTS
-from experiments.figures.picture import Picture, Words
+from experiments.figures.picture import Drawing, Picture, Words
 from experiments.publication.examples.examples import EXAMPLES
 from experiments.publication.examples.steps import Example, Step, attention, long_table, numbered
 from experiments.running.files import write_atomically
@@ -20,9 +19,6 @@ from experiments.tables.layout import csv_bytes
 from experiments.tables.products import Product, build
 from experiments.tables.reporter import WIDTH, Reporter, tell, wrapped
 from sdpa import trace
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _MAPS = "Maps: a number in each cell; white is 0."
 _LINES = "Points: drawn. Lines: exact."
@@ -65,7 +61,7 @@ def picture_of(example: Example, path: Path) -> Picture:
     return Picture(path, words, partial(_plot, example))
 
 
-def _plot(example: Example) -> "Figure":
+def _plot(example: Example) -> Drawing:
     from experiments.publication.examples.picture import draw  # takes a second to load
 
     return draw(example)

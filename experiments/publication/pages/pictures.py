@@ -1,6 +1,7 @@
 """The figures of the page: what it shows of each."""
 
 import base64
+import itertools
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -77,14 +78,13 @@ def drawn_pictures(study: Study, first: Collection[str]) -> dict[str, list[OnPag
     """The figures of the page, as `pictures`; those of the sweeps that it begins with, and of the
     first others, are part of it.
     """
-    found = pictures(study)
-    ordered = sorted(found, key=lambda name: name not in first)
-    embedded = [each.path for name in ordered for each in found[name]][:_MOST_EMBEDDED]
+    found, embedded = pictures(study), itertools.repeat(True, _MOST_EMBEDDED)
     return {
         name: [
-            _on_page(name, each, study.folder, is_embedded=each.path in embedded) for each in of_one
+            _on_page(name, each, study.folder, is_embedded=next(embedded, False))
+            for each in found[name]
         ]
-        for name, of_one in found.items()
+        for name in sorted(found, key=lambda name: name not in first)
     }
 
 
