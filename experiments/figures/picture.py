@@ -73,19 +73,18 @@ class Picture:
         """The texts of its PNG, of that width in pixels: title, sentences and grey line."""
         title, caption = self.words[:2]
         *sentences, line = caption.splitlines()
-        inner = 72 * (width / DPI - 2 * MARGIN_INCHES)  # points
-
-        def strip(text: str, points: float) -> Strip:
-            letters = int(inner / (points * _WIDTH_OF_LETTER))
-            # No break between a name and its value.
-            lines = wrap(text.replace(" = ", _JOINED), letters)
-            return Strip([each.replace(_JOINED, " = ") for each in lines], points)
-
-        told = [strip(each, _CAPTION_POINTS) for each in sentences]
-        return [strip(title, _TITLE_POINTS), *told, strip(line, _LINE_POINTS)]
+        texts = [(title, _TITLE_POINTS), *((each, _CAPTION_POINTS) for each in sentences)]
+        return [_strip(*text, width) for text in (*texts, (line, _LINE_POINTS))]
 
     def render(self, formats: Sequence[str] = ()) -> list[bytes]:
         """The PNG, and files of further formats, `.svg` or `.pdf`."""
         from experiments.figures.rendering import render  # takes a second to load
 
         return render(self, formats)
+
+
+def _strip(text: str, points: float, width: int) -> Strip:
+    letters = 72 * (width / DPI - 2 * MARGIN_INCHES) / (points * _WIDTH_OF_LETTER)
+    # No break between a name and its value.
+    lines = wrap(text.replace(" = ", _JOINED), int(letters))
+    return Strip([line.replace(_JOINED, " = ") for line in lines], points)

@@ -1,12 +1,15 @@
 """The picture of an example: a heat map for each step that it draws, or lines over d_k."""
 
+from functools import partial
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 
 from experiments.figures.axes import plain_numbers
 from experiments.figures.panels import spans_widely
+from experiments.figures.picture import Picture, Words
 from experiments.figures.style import DIVERGING, RULE_COLOURS, SEQUENTIAL, Drawing, panels
 from experiments.figures.words import latex
 from experiments.publication.examples.steps import Example
@@ -19,9 +22,18 @@ _TITLES = {
     "deviation": "standard deviation of the scores",
     "largest": "largest weight",
 }
+_MAPS = "Maps: a number in each cell; white is 0."
+_LINES = "Points: drawn. Lines: exact."
 
 
-def draw(example: Example) -> Drawing:
+def picture_of(example: Example, path: Path) -> Picture:
+    """The picture of an example."""
+    note = _LINES if ":" in example.draws else _MAPS
+    words = Words(example.title, f"From {example.source}. {note}")
+    return Picture(path, words, partial(_draw, example))
+
+
+def _draw(example: Example) -> Drawing:
     """Those steps that an example draws (see `Example`)."""
     tables = {each.name: each.table for each in example.steps()}
     wanted = [each.partition(":") for each in example.draws.split()]
@@ -43,6 +55,8 @@ def heat_map(ax: Axes, name: str, table: pd.DataFrame) -> None:
     """A matrix as colours, with numbers in its cells; weights reach to 1, and a hidden key, whose
     score is -inf, is white.
     """
+    import seaborn as sns  # takes a second to load
+
     shades = table.where(np.isfinite(table), 0.0)
     if name.endswith(("weights", "printed")):
         look = {"cmap": SEQUENTIAL, "vmin": 0, "vmax": 1}

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from experiments.config.paths import EXAMPLE_FOLDER, SHIPPED_RESULTS
-from experiments.figures.picture import Drawing, Picture, Words
 from experiments.publication.examples.examples import EXAMPLES
 from experiments.publication.examples.steps import Example, Step, attention, long_table, numbered
 from experiments.running.files import write_atomically
@@ -20,8 +19,6 @@ from experiments.tables.products import Product, build
 from experiments.tables.reporter import WIDTH, Reporter, tell, wrapped
 from sdpa import trace
 
-_MAPS = "Maps: a number in each cell; white is 0."
-_LINES = "Points: drawn. Lines: exact."
 _MOST = 12  # rows and columns
 _LARGEST = 1e100  # so that no product overflows
 
@@ -51,20 +48,9 @@ def _numbers() -> list[bytes]:
 
 
 def _drawn(name: str, path: Path) -> list[bytes]:
+    from experiments.publication.examples.picture import picture_of  # takes a second to load
+
     return picture_of(EXAMPLES[name], path).render()
-
-
-def picture_of(example: Example, path: Path) -> Picture:
-    """The picture of an example."""
-    note = _LINES if ":" in example.draws else _MAPS
-    words = Words(example.title, f"From {example.source}. {note}")
-    return Picture(path, words, partial(_plot, example))
-
-
-def _plot(example: Example) -> Drawing:
-    from experiments.publication.examples.picture import draw  # takes a second to load
-
-    return draw(example)
 
 
 def list_all() -> None:
@@ -88,6 +74,8 @@ def walk(typed: str) -> None:
 
 def walk_own(paths: Sequence[Path], scaling: str, mask: str, out: Path) -> None:
     """Print attention of the matrices in these files; write walk.csv and walk.png."""
+    from experiments.publication.examples.picture import picture_of
+
     steps = own_steps(*paths, scaling=scaling, mask=mask)
     example = Example(
         "Attention of your own matrices",

@@ -3,24 +3,25 @@
 import base64
 import itertools
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from PIL import Image
 
+from experiments.config.errors import Problem
 from experiments.config.loader import load_config
 from experiments.config.paths import (
     EXAMPLE_FOLDER,
     FULL,
     FULL_CONFIG,
     MODELS,
-    model_path,
 )
 from experiments.figures.draw import pictures_of
 from experiments.figures.picture import Picture, Words
 from experiments.publication.examples.examples import EXAMPLES
-from experiments.publication.examples.walk import example_path, picture_of
+from experiments.publication.examples.walk import example_path
 from experiments.tables.study import Study
 
 LONGER = "config-full"  # in place of a sweep's name: the figure of longer training
@@ -47,10 +48,12 @@ def pictures(study: Study) -> dict[str, list[Picture]]:
 
     A figure that could not be drawn is not on the page.
     """
+    from experiments.publication.examples.picture import picture_of  # loads Matplotlib
+
     folder = study.folder
     found = {name: [*pictures_of(folder, results)] for name, results in study.items()}
-    found[LONGER] = [*_longer(folder)]
-    found[MODELS] = [*_of_models(folder)]
+    found[LONGER] = [*_longer(folder / FULL)]
+    found[MODELS] = [*_of_model(folder)]
     found[EXAMPLE_FOLDER] = [
         picture_of(EXAMPLES[name], example_path(folder, name)) for name in sorted(EXAMPLES)
     ]
@@ -63,14 +66,14 @@ def pictures(study: Study) -> dict[str, list[Picture]]:
 def _longer(folder: Path) -> Iterator[Picture]:
     full = load_config(FULL_CONFIG)
     sweeps = tuple(sweep for sweep in full.sweeps if sweep.name == "language")
-    for results in Study(replace(full, sweeps=sweeps), folder / FULL).values():
-        yield from pictures_of(folder / FULL, results)
+    for results in Study(replace(full, sweeps=sweeps), folder).values():
+        yield from pictures_of(folder, results)
 
 
-def _of_models(folder: Path) -> Iterator[Picture]:
-    if model_path(folder, "divisors.png").exists():
-        from experiments.publication.models.figures import model_picture  # loads Matplotlib
+def _of_model(folder: Path) -> Iterator[Picture]:
+    from experiments.publication.models.figures import model_picture
 
+    with suppress(KeyError, Problem):  # no tables, or others than those of its sentence
         yield model_picture(folder, "divisors")
 
 
