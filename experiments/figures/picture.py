@@ -72,9 +72,9 @@ class Picture:
     def strips(self, width: int) -> list[Strip]:
         """The texts of its PNG, of that width in pixels: title, sentences and grey line."""
         title, caption = self.words[:2]
-        *sentences, line = caption.splitlines()
-        texts = [(title, _TITLE_POINTS), *((each, _CAPTION_POINTS) for each in sentences)]
-        return [_strip(*text, width) for text in (*texts, (line, _LINE_POINTS))]
+        texts = [title, *caption.splitlines()]
+        sizes = [_TITLE_POINTS, *[_CAPTION_POINTS] * (len(texts) - 2), _LINE_POINTS]
+        return [_strip(*each, width) for each in zip(texts, sizes, strict=True)]
 
     def render(self, formats: Sequence[str] = ()) -> list[bytes]:
         """The PNG, and files of further formats, `.svg` or `.pdf`."""

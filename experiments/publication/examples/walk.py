@@ -33,7 +33,7 @@ def write_examples(results: Path, report: Reporter) -> None:
     products = [Product((folder / "examples.csv",), _numbers)]
     for name in EXAMPLES:
         path = example_path(results, name)
-        products.append(Product((path,), partial(_drawn, name, path)))
+        products.append(Product((path,), partial(_drawn, path)))
     build(results, products, report, phase="tables")
 
 
@@ -47,10 +47,10 @@ def _numbers() -> list[bytes]:
     return [csv_bytes(pd.concat(tables, ignore_index=True))]
 
 
-def _drawn(name: str, path: Path) -> list[bytes]:
+def _drawn(path: Path) -> list[bytes]:
     from experiments.publication.examples.picture import picture_of  # takes a second to load
 
-    return picture_of(EXAMPLES[name], path).render()
+    return picture_of(EXAMPLES[path.stem], path).render()
 
 
 def list_all() -> None:

@@ -15,7 +15,7 @@ from experiments.publication.pages import explorer
 from experiments.publication.pages.cards import cards
 from experiments.publication.pages.glossary import explained
 from experiments.publication.pages.markup import digits, typeset
-from experiments.publication.pages.pictures import LONGER, drawn_pictures
+from experiments.publication.pages.pictures import LONGER, pictures
 from experiments.publication.pages.provenance import provenance
 from experiments.publication.pages.quiz import questions
 from experiments.publication.pages.sections import Section, section_of
@@ -74,7 +74,7 @@ def make_page(study: Study, config_path: Path, first: Collection[str] = ()) -> b
             return instead
 
     folder = study.folder
-    drawn = drawn_pictures(study, first)
+    drawn = pictures(study, first)
     found = dict(study)
     known = part("cards", lambda: [*cards(found)], [])
     # An explorer of textbook rows beside other rows would show numbers that are not theirs.

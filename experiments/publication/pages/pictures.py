@@ -19,7 +19,7 @@ from experiments.config.paths import (
     MODELS,
 )
 from experiments.figures.draw import pictures_of
-from experiments.figures.picture import Picture, Words
+from experiments.figures.picture import Picture
 from experiments.publication.examples.examples import EXAMPLES
 from experiments.publication.examples.walk import example_path
 from experiments.tables.study import Study
@@ -29,12 +29,12 @@ _MOST_EMBEDDED = 12  # figures that are part of the page; others are files besid
 
 
 class OnPage(NamedTuple):
-    """A picture on the page: a unique name, its words, its file, its image as a data URI or this
+    """A picture on the page: a unique name, itself, its file, its image as a data URI or this
     file, the size in pixels and the place in per cent of the drawing between title and caption.
     """
 
     name: str
-    words: Words
+    picture: Picture
     file: str
     source: str
     width: int
@@ -42,9 +42,9 @@ class OnPage(NamedTuple):
     place: float
 
 
-def pictures(study: Study) -> dict[str, list[Picture]]:
-    """The pictures of the page by sweep, and of config.full.yaml, models and examples by names of
-    their own.
+def pictures(study: Study, first: Collection[str] = ()) -> dict[str, list[OnPage]]:
+    """The figures of the page by sweep, and of config.full.yaml, the model and examples by names of
+    their own; those of the sweeps that it begins with, and of the first others, are part of it.
 
     A figure that could not be drawn is not on the page.
     """
@@ -57,9 +57,14 @@ def pictures(study: Study) -> dict[str, list[Picture]]:
     found[EXAMPLE_FOLDER] = [
         picture_of(EXAMPLES[name], example_path(folder, name)) for name in sorted(EXAMPLES)
     ]
+    embedded = itertools.repeat(True, _MOST_EMBEDDED)
     return {
-        name: [each for each in of_one if each.words.title and each.path.exists()]
-        for name, of_one in found.items()
+        name: [
+            _on_page(name, each, folder, is_embedded=next(embedded, False))
+            for each in found[name]
+            if each.words.title and each.path.exists()
+        ]
+        for name in sorted(found, key=lambda name: name not in first)
     }
 
 
@@ -77,20 +82,6 @@ def _of_model(folder: Path) -> Iterator[Picture]:
         yield model_picture(folder, "divisors")
 
 
-def drawn_pictures(study: Study, first: Collection[str]) -> dict[str, list[OnPage]]:
-    """The figures of the page, as `pictures`; those of the sweeps that it begins with, and of the
-    first others, are part of it.
-    """
-    found, embedded = pictures(study), itertools.repeat(True, _MOST_EMBEDDED)
-    return {
-        name: [
-            _on_page(name, each, study.folder, is_embedded=next(embedded, False))
-            for each in found[name]
-        ]
-        for name in sorted(found, key=lambda name: name not in first)
-    }
-
-
 def _on_page(of: str, picture: Picture, results: Path, *, is_embedded: bool) -> OnPage:
     path = picture.path
     with Image.open(path) as image:
@@ -103,4 +94,4 @@ def _on_page(of: str, picture: Picture, results: Path, *, is_embedded: bool) -> 
         source = "data:image/png;base64," + encoded.decode()
     prefix = path.parent.name if of == MODELS else of
     shown = height - first - sum(below)
-    return OnPage(f"{prefix}-{path.stem}", picture.words, file, source, width, shown, place)
+    return OnPage(f"{prefix}-{path.stem}", picture, file, source, width, shown, place)
