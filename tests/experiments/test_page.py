@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 from scipy.interpolate import BarycentricInterpolator
 
 from experiments.figures.draw import pictures_of
@@ -46,6 +47,11 @@ def test_a_users_config_gets_its_figures_tables_and_counts(drawn):
             sweep.figures, pictures_of(folder, study[sweep.name]), strict=True
         ):
             assert all(as_shown(words) in plain for words in picture.words[:2])
+            with Image.open(picture.path) as png:  # the page shows the drawing alone
+                first, end = map(int, png.info["Rows"].split())
+            shown, others = end - first, png.height - (end - first)
+            place = round(100 * first / others, 2)
+            assert f"/ {shown}; object-position: 0 {place}%" in text
             assert f'<figure id="{sweep.name}-{figure}">' in text
             assert f'<a class="picture" href="figures/{sweep.name}/{figure}.png">' in text
         assert f'<a href="{sweep.name}.csv">' in text
