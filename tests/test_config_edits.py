@@ -13,8 +13,6 @@ from subprocess import CompletedProcess
 import pytest
 import yaml
 
-from experiments.config.loader import load_config
-from experiments.config.paths import figure_path
 from tests.suite_process import ROOT, captured
 
 LEFT_OUT = shutil.ignore_patterns(
@@ -89,12 +87,6 @@ def test_an_edited_config_runs_and_its_results_pass_the_tests(tree):
     statements = (results / "statements" / "statements.csv").read_bytes()
     ran = run(tree, "make", "--no-print-directory", "all")
     assert (ran.returncode, ran.stderr) == (0, ""), ran.stderr
-    page = (results / "index.html").read_text(encoding="utf-8")
-    for sweep in load_config(tree / "config.yaml").sweeps:
-        assert (results / f"{sweep.name}.csv").stat().st_size > 0
-        for figure in sweep.figures:
-            assert figure_path(results, sweep.name, figure, ".png").stat().st_size > 10_000
-            assert f'id="{sweep.name}-{figure}"' in page
     assert (results / "statements" / "statements.csv").read_bytes() == statements
     tests = ("tests/test_results.py", "tests/test_docs.py")
     tested = run(tree, ".venv/bin/python", "-m", "pytest", "-q", *tests)

@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 from experiments.config.loader import load_config
-from experiments.config.paths import BENCHMARKS, drawn_texts
-from experiments.figures.draw import figure_products
+from experiments.config.paths import BENCHMARKS
 from experiments.figures.words import short
 from experiments.measuring.columns import axis_names, names
 from experiments.measuring.processor import is_supported
@@ -126,13 +126,16 @@ def test_the_quiz_has_the_numbers_of_theory_and_of_its_card():
 
 @shipped_only
 def test_the_shipped_page_is_that_of_the_shipped_results():
-    """Captions, rows, fingerprints, statements and config are those of the files beside it."""
-    plain = words(PAGE.read_text())
-    drawn = pictures(CONFIG, RESULTS)
+    """Captions, also in pictures, rows, fingerprints, statements and config are those of the files beside
+    it.
+    """
+    plain = words(PAGE.read_text(encoding="utf-8"))
+    drawn = pictures(TABLES)
     assert min(map(len, drawn.values())) > 0
-    for path in (path for paths in drawn.values() for path in paths):
-        caption = as_shown(drawn_texts(path)[1])
-        assert caption in plain, path
+    for picture in (shown.picture for of_one in drawn.values() for shown in of_one):
+        assert as_shown(picture.words.caption) in plain, picture.path
+        with Image.open(picture.path) as png:
+            assert (png.info["Title"], png.info["Description"]) == picture.words[:2]
     _, rows = few_rows(TABLES["dimension"], ["max_weight"])
     assert all(f"{row[-1].text}exact {row[-1].exact}" in plain for row in rows)
     made = provenance(Study(CONFIG, RESULTS))
@@ -154,14 +157,14 @@ def test_few_rows_have_both_ends_of_every_axis():
             assert {short(end) for end in ends} <= {value.text for value in shown}
 
 
+@pytest.mark.slow
 @shipped_only
 @pytest.mark.skipif(
     not is_supported(), reason="pictures are the same to the byte beside AVX2 alone"
 )
-@pytest.mark.parametrize("sweep", CONFIG.sweeps, ids=lambda sweep: sweep.name)
-def test_the_shipped_tables_give_the_shipped_pictures(sweep):
-    for product in figure_products(RESULTS, [TABLES[sweep.name]]):
-        assert product.make() == [file.read_bytes() for file in product.files]
+def test_the_shipped_tables_give_the_shipped_pictures():
+    for picture in (shown.picture for of_one in pictures(TABLES).values() for shown in of_one):
+        assert picture.render() == [picture.path.read_bytes()], picture.path
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,9 @@ from experiments.config.errors import (
     counted,
     in_part,
 )
-from experiments.config.paths import COLUMN_FILE, drawn_texts
+from experiments.config.paths import COLUMN_FILE
 from experiments.config.sweep import Sweep
+from experiments.figures.picture import Words
 from experiments.measuring.cells import CELL, Cell
 from experiments.measuring.chunk import Chunk
 from experiments.measuring.columns import describe, names
@@ -142,8 +143,8 @@ def check_figures(job: Job) -> None:
     missing = []
     for product in figure_products(job.results, read):
         path = product.files[0]
-        if lost := [file for file in product.files if not file.exists()]:
-            missing.append(f"{lost[0]} is missing; make figures draws it")
+        if not path.exists():
+            missing.append(f"{path} is missing; make figures draws it")
         elif not _is_of_today(product, job.results):
             other = f"{path} is of other tables or another version"
             job.report.flag(f"{other}; make figures draws it again")
@@ -154,9 +155,11 @@ def check_figures(job: Job) -> None:
 def _is_of_today(product: Product, folder: Path) -> bool:
     """True if a figure was made here of today's tables; of one from elsewhere, title and caption tell."""
     known = product.is_current(folder)
-    if known is None:
-        return (product.parameters or ())[:2] == drawn_texts(product.files[0])
-    return known
+    if known is not None:
+        return known
+    words: Words = product.parameters
+    drawn = product.files[0].read_bytes()
+    return all(text and f"\0{text}".encode() in drawn for text in words[:2])
 
 
 @dataclass(frozen=True, eq=False)

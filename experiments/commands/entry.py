@@ -16,7 +16,6 @@ import json
 from collections.abc import Mapping
 from multiprocessing import current_process
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import yaml
 
@@ -25,14 +24,12 @@ from experiments.commands.measure import measure
 from experiments.config.errors import UsageError
 from experiments.config.loader import load_config
 from experiments.config.paths import PYTHON, SHIPPED_RESULTS, default_results
+from experiments.figures.picture import Drawing
 from experiments.kinds.figures import FIGURES
 from experiments.running.files import locked, require_folder, write_atomically
 from experiments.running.workers import LocalWorkers, default_jobs
 from experiments.tables.reporter import Reporter
 from experiments.tables.study import Study
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _OF_MAPPINGS = SHIPPED_RESULTS / PYTHON
 
@@ -44,7 +41,7 @@ class RunResults(Study):
     memory: a later run changes the files in the folder, and not these.
     """
 
-    def draw(self, figure: str, sweep: str | None = None) -> "Figure":
+    def draw(self, figure: str, sweep: str | None = None) -> Drawing:
         """A figure of a sweep, by its name in results/columns.md; of the first one whose experiment has it unless
         you name one.
 

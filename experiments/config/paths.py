@@ -9,13 +9,18 @@ from experiments.config.errors import UsageError
 SHIPPED_CONFIG = Path("config.yaml")
 _ROOT = Path(__file__).resolve().parents[2]
 FULL_CONFIG = _ROOT / "config.full.yaml"
-# Those of this repository, whose sweeps findings are about.
-SHIPPED_CONFIGS = [_ROOT / "config.yaml", FULL_CONFIG, _ROOT / "quick.yaml"]
 # The results of this repository: beside its tables they have statements, examples, benchmarks.
 SHIPPED_RESULTS = Path("results")
 FULL = "config.full"  # the folder in it for sweeps of config.full.yaml
 STORE = ".cells"  # the folder of finished chunks
 STORED_CONFIG = "config.yaml"  # the text of the config that the tables are of
+# Those of this repository, whose sweeps findings are about.
+SHIPPED_CONFIGS = [
+    _ROOT / "config.yaml",
+    FULL_CONFIG,
+    _ROOT / "quick.yaml",
+    _ROOT / SHIPPED_RESULTS / STORED_CONFIG,
+]
 COLUMN_FILE = "columns.csv"  # the meaning of every column
 SUMMARY = "summary"  # the kind of SWEEP.csv, which people read
 ALL_METRICS = "all_metrics"  # the file of the main table, which the suite reads
@@ -37,8 +42,6 @@ _TAKEN = (
     PYTHON,
     "walk",
 )
-DRAWN = (".png", ".txt")  # the files of a figure: the drawing; title and caption
-DRAWN_ROWS = "Rows"  # a text in a PNG: its first row below the title, and that of the caption
 # one from an earlier run is drawn again, so that it does not go out of date
 ON_REQUEST = (".pdf", ".svg")
 
@@ -71,17 +74,10 @@ def model_path(results: Path, name: str) -> Path:
     return results / MODELS / "smollm2" / name
 
 
-def figure_path(results: Path, sweep: str, figure: str, suffix: str) -> Path:
-    """The file of a sweep's figure: .png, and .txt for its title and caption.
+def figure_path(results: Path, sweep: str, figure: str) -> Path:
+    """The file of a sweep's figure.
 
-    >>> figure_path(SHIPPED_RESULTS, "dimension", "variance", ".png").as_posix()
+    >>> figure_path(SHIPPED_RESULTS, "dimension", "variance").as_posix()
     'results/figures/dimension/variance.png'
     """
-    return results / FIGURE_FOLDER / sweep / f"{figure}{suffix}"
-
-
-def drawn_texts(drawing: Path) -> tuple[str, str]:
-    """Title and caption of a figure, the first line of its .txt file and the others."""
-    text = drawing.with_suffix(".txt").read_text(encoding="utf-8")
-    title, _, caption = text.removesuffix("\n").partition("\n")
-    return title, caption
+    return results / FIGURE_FOLDER / sweep / f"{figure}.png"

@@ -8,11 +8,11 @@ and trials of the rows shown, those left out, and how to read the figure.
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 import pandas as pd
 
 from experiments.config.sweep import Sweep
+from experiments.figures.picture import Words
 from experiments.figures.shown import Shown
 from experiments.figures.words import is_joined, listed, short, spoken
 from experiments.kinds.declarations import HOLLOW, Figure, Needs
@@ -24,24 +24,6 @@ from experiments.tables.results import Results, SweepAxes
 _ROWS = "n_queries"  # of a draw; their number changes errors, and no expectation
 _FEW_AXES = 4  # that a title names
 _MOST_WORDS = 45  # of a grey line
-
-
-class Words(NamedTuple):
-    """Title and caption of a figure.
-
-    Attributes:
-        title: of the finding, or the plain one.
-        caption: the sentence of the finding, if any; and the grey line.
-        is_found: True if they have the finding.
-        lost: the title of the finding, if a shipped sweep has lost it; else empty.
-        reason: why it has.
-    """
-
-    title: str
-    caption: str
-    is_found: bool
-    lost: str = ""
-    reason: str = ""
 
 
 def words_of(figure: Figure, what: Shown) -> Words:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from experiments.config.errors import attempt, fail, in_part
 from experiments.config.paths import (
-    DRAWN,
     ON_REQUEST,
     SHIPPED_RESULTS,
     figure_path,
 )
 from experiments.config.sweep import Sweep
-from experiments.figures.captions import Words, words_of
+from experiments.figures.captions import words_of
+from experiments.figures.picture import Drawing, Picture, Words
 from experiments.figures.shown import Shown, shown
 from experiments.kinds.figures import FIGURES
 from experiments.tables.products import Product, build
@@ -45,7 +45,7 @@ def draw_sweeps(
     # An unsound table is an error, after the figures of all others.
     required = [partial(study.require, sweep.name) for sweep in sweeps]
     attempt([partial(build, folder, products, report, phase="figures", jobs=jobs), *required])
-    words = [product.parameters for product in products if product.parameters]
+    words = [product.parameters for product in products]
     found = dict.fromkeys(each.title for each in words if each.is_found)
     for title in [*found][:_TOLD]:
         report.verdict("found", title)
@@ -79,33 +79,38 @@ def left_out(words: Iterable[Words], absent: Collection[str]) -> Iterator[str]:
         yield f"findings go by names, and no sweep is named {', '.join(sorted(absent))}. {_NOTHING_TO_DO}"
 
 
-def figure_products(
-    folder: Path, sweeps: Iterable[Results], formats: Collection[str] = ()
-) -> Iterator[Product]:
-    """The figures of sweeps: of each the rows that it shows, its words, and last the picture. The
-    words are parameters of the product.
+def pictures_of(folder: Path, results: Results) -> Iterator[Picture]:
+    """The pictures of the figures of a sweep. One that cannot be made has no title, and raises the
+    error when it is drawn.
     """
-    figures = ((each, FIGURES[name]) for each in sweeps for name in each.sweep.figures)
-    for results, figure in figures:
+    for figure in map(FIGURES.__getitem__, results.sweep.figures):
         lost = results.lacking(figure.metrics)
         # A picture of lines is drawn without the panels of these metrics.
         if lost and (not figure.lines or len(lost) == len(figure.metrics)):
             continue
-        stem = figure_path(folder, results.name, figure.name, "")
-        asked = [one for one in ON_REQUEST if one[1:] in formats or stem.with_suffix(one).exists()]
-        files = tuple(stem.with_suffix(suffix) for suffix in (*DRAWN, *asked))
-        inputs = (Stored(folder, results.sweep).sidecar,)
+        path = figure_path(folder, results.name, figure.name)
         try:
             what = shown(figure, results)
-            words = words_of(figure, what)
+            yield Picture(path, words_of(figure, what), partial(_plot, what))
         except Exception as error:
-            yield Product(files, partial(fail, in_part(f"{files[0]} not made", error)), inputs)
-        else:
-            yield Product(files, partial(_drawn, what, words, asked), inputs, words)
+            named = in_part(f"{path} not made", error)
+            yield Picture(path, Words("", ""), partial(fail, named))
 
 
-def _drawn(what: Shown, words: Words, formats: Sequence[str]) -> list[bytes]:
-    from experiments.figures.rendering import draw, render  # takes a second to load
+def figure_products(
+    folder: Path, sweeps: Iterable[Results], formats: Collection[str] = ()
+) -> Iterator[Product]:
+    """The figures of sweeps as files; their words are parameters of the products."""
+    for results in sweeps:
+        inputs = (Stored(folder, results.sweep).sidecar,)
+        for picture in pictures_of(folder, results):
+            further = map(picture.path.with_suffix, ON_REQUEST)
+            asked = [one for one in further if one.suffix[1:] in formats or one.exists()]
+            make = partial(picture.render, [one.suffix for one in asked])
+            yield Product((picture.path, *asked), make, inputs, picture.words)
 
-    files = render(partial(draw, what), words.title, words.caption, formats=formats)
-    return [*files.values()]
+
+def _plot(what: Shown) -> Drawing:
+    from experiments.figures.rendering import draw  # takes a second to load
+
+    return draw(what)

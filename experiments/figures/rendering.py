@@ -4,7 +4,6 @@ words becomes files.
 
 import io
 from collections.abc import Callable, Iterable
-from textwrap import wrap
 
 import matplotlib as mpl
 import matplotlib.figure
@@ -15,20 +14,12 @@ from matplotlib.text import Text
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from experiments.config.paths import DRAWN_ROWS
 from experiments.figures import curves, maps
 from experiments.figures.formulas import latex
 from experiments.figures.lines import draw_lines
+from experiments.figures.picture import DPI, LINE, MARGIN_INCHES, Picture, Strip
 from experiments.figures.shown import Shown
-from experiments.figures.style import DPI, GREY, INK, STYLE, Drawing
-
-_TITLE_POINTS = 13
-_CAPTION_POINTS = 9.5
-_LINE_POINTS = 8
-_WIDTH_OF_LETTER = 0.55  # of the size of the font, on average
-_LINE = 1.35  # height of a line over the size of the font
-_MARGIN_INCHES = 0.07
-_JOINED = "\u00a0=\u00a0"
+from experiments.figures.style import GREY, INK, STYLE, Drawing
 
 # Of figures that are not lines, by name.
 OWN_DRAWINGS: dict[str, Callable[[Shown], Drawing]] = {
@@ -53,30 +44,16 @@ def picture(what: Shown) -> Drawing:
         return typeset_drawing(draw(what))
 
 
-def render(
-    plot: Callable[[], Drawing],
-    title: str,
-    caption: str,
-    *,
-    formats: Iterable[str] = (),
-) -> dict[str, bytes]:
-    """The files of a picture, by suffix: `.png` with title and caption, `.txt` with both, one after
-    the other, and others.
+def render(made: Picture, formats: Iterable[str] = ()) -> list[bytes]:
+    """The files of a picture: the PNG, and those in further formats, `.svg` or `.pdf`, which have
+    neither title nor caption in the picture.
 
     The files contain nothing that varies between equal runs, such as dates or random ids.
-
-    Args:
-        plot: draws the picture; called in the style of all figures.
-        title, caption: plain text with formulas; the last line of a caption is small and grey.
-        formats: suffixes of further files, `.svg` or `.pdf`, with neither title nor caption in the
-            picture.
     """
+    title, caption = made.words[:2]
     with mpl.rc_context(STYLE):
-        drawing = typeset_drawing(plot())
-        files = {
-            ".png": _png(drawing, title, caption),
-            ".txt": f"{title}\n{caption}\n".encode(),
-        }
+        drawing = typeset_drawing(made.plot())
+        files = [_png(drawing, made)]
         drawing.set_layout_engine("none")  # the PNG has settled it
         drawing.dpi = DPI  # of points drawn as an image; canvases change it
         about = {
@@ -86,7 +63,7 @@ def render(
         for suffix in formats:
             drawn = io.BytesIO()
             drawing.savefig(drawn, format=suffix[1:], metadata=about[suffix])
-            files[suffix] = drawn.getvalue()
+            files.append(drawn.getvalue())
     return files
 
 
@@ -99,7 +76,7 @@ def typeset_drawing(drawing: Drawing) -> Drawing:
     return drawing
 
 
-def _png(drawing: Drawing, title: str, caption: str) -> bytes:
+def _png(drawing: Drawing, made: Picture) -> bytes:
     """A PNG with the title above the drawing and the caption below it."""
     # Not by `savefig`, which draws everything twice: the layout settles at the start of each
     # drawing.
@@ -107,42 +84,30 @@ def _png(drawing: Drawing, title: str, caption: str) -> bytes:
     canvas.draw()
     inner = np.asarray(canvas.buffer_rgba())
     width = inner.shape[1]
-    *sentences, line = caption.splitlines()
-    above = _strip(title, width, drawing.dpi, _TITLE_POINTS)
-    below = [_strip(sentence, width, drawing.dpi, _CAPTION_POINTS) for sentence in sentences]
-    below.append(_strip(line, width, drawing.dpi, _LINE_POINTS, GREY))
+    title, *sentences, line = made.strips(width)
+    above = _pixels(title, width)
+    below = [*(_pixels(each, width) for each in sentences), _pixels(line, width, GREY)]
     info = PngInfo()
-    for key, value in (("Title", title), ("Description", caption)):
+    for key, value in zip(("Title", "Description"), made.words[:2], strict=True):
         # as UTF-8 always; Matplotlib chooses the encoding by the characters
         info.add_itxt(key, value)
-    # The page, which has both in words, shows these rows alone.
-    info.add_text(DRAWN_ROWS, f"{len(above)} {len(above) + len(inner)}")
+    # For programs that show the drawing alone: its first row, and that of the caption.
+    info.add_text("Rows", f"{len(above)} {len(above) + len(inner)}")
     whole = Image.fromarray(np.vstack([above, inner, *below])).convert("RGB")
     # A third of the bytes: surfaces keep their colours, and only some pixels at edges change.
     image = whole.quantize(method=Image.Quantize.MAXCOVERAGE)
-    dpi = drawing.dpi, drawing.dpi
     png = io.BytesIO()
-    image.save(png, "png", dpi=dpi, pnginfo=info)
+    image.save(png, "png", dpi=(DPI, DPI), pnginfo=info)
     return png.getvalue()
 
 
-def _strip(
-    text: str, width: int, dpi: float, points: float, colour: str = INK
-) -> npt.NDArray[np.uint8]:
-    """A text on white, over a width in pixels, as RGBA, (height, width, 4); its height follows from
-    its lines.
-    """
-    inches = width / dpi
-    letters = (inches - 2 * _MARGIN_INCHES) * 72 / (points * _WIDTH_OF_LETTER)
-    # No break between a name and its value.
-    lines = [
-        latex(line.replace(_JOINED, " = "))
-        for line in wrap(text.replace(" = ", _JOINED), int(letters))
-    ]
-    height = 2 * _MARGIN_INCHES + len(lines) * points * _LINE / 72
-    strip = mpl.figure.Figure(figsize=(inches, height), dpi=dpi)
-    at = {"x": _MARGIN_INCHES / inches, "y": 1 - _MARGIN_INCHES / height, "va": "top"}
-    strip.text(s="\n".join(lines), fontsize=points, linespacing=_LINE, color=colour, **at)
-    canvas = FigureCanvasAgg(strip)
+def _pixels(strip: Strip, width: int, colour: str = INK) -> npt.NDArray[np.uint8]:
+    """A text on white, over a width in pixels, as RGBA, (rows, width, 4)."""
+    inches = width / DPI
+    drawn = mpl.figure.Figure(figsize=(inches, strip.inches), dpi=DPI)
+    at = {"x": MARGIN_INCHES / inches, "y": 1 - MARGIN_INCHES / strip.inches, "va": "top"}
+    text = "\n".join(map(latex, strip.lines))
+    drawn.text(s=text, fontsize=strip.points, linespacing=LINE, color=colour, **at)
+    canvas = FigureCanvasAgg(drawn)
     canvas.draw()
     return np.array(canvas.buffer_rgba())[:, :width]

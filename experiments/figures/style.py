@@ -15,14 +15,14 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Colormap, LinearSegmentedColormap
 from matplotlib.figure import Figure
 
+from experiments.figures.picture import DPI
+from experiments.figures.picture import Drawing as Drawing
 from sdpa.scaling import SCALED, UNSCALED
 
-Drawing: TypeAlias = Figure
 Colour: TypeAlias = str | tuple[float, float, float]
 
 INK = "#333333"
 GREY = "#666666"
-DPI = 150
 _APART = 0.04  # between panels, of their width: ticks at their edges stand apart
 # The palettes are copied, because seaborn takes a second to load.
 _BLUE, _ORANGE, _GREEN, _RED = "#0173b2", "#de8f05", "#029e73", "#d55e00"

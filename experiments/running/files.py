@@ -10,7 +10,7 @@ import hashlib
 import os
 import platform
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -99,12 +99,6 @@ def locked(results: Path) -> Iterator[None]:
             for leftover in Path(folder).glob(f".*{_TEMPORARY}"):
                 leftover.unlink(missing_ok=True)
         yield
-
-
-def write_files(stem: Path, contents: Mapping[str, bytes]) -> None:
-    """Write STEM and each suffix with its content."""
-    for suffix, content in contents.items():
-        write_atomically(stem.with_name(f"{stem.name}{suffix}"), content)
 
 
 def checksum(path: Path) -> str:

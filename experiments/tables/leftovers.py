@@ -5,7 +5,7 @@ from pathlib import Path
 
 from experiments.config.errors import TableError
 from experiments.config.loader import Config
-from experiments.config.paths import DRAWN, FIGURE_FOLDER, ON_REQUEST
+from experiments.config.paths import FIGURE_FOLDER, ON_REQUEST
 from experiments.running.files import checksum
 from experiments.tables.products import Product
 from experiments.tables.stored import csv_name, read_sidecar
@@ -30,10 +30,10 @@ def leftovers(config: Config, folder: Path) -> dict[str, list[Path]]:
                     table = folder / csv_name(name, kind)
                     if checksum(table) == sha256:
                         found[name].insert(-1, table)
-    for drawing in sorted(folder.glob(f"{FIGURE_FOLDER}/*/*{DRAWN[0]}")):
+    for drawing in sorted(folder.glob(f"{FIGURE_FOLDER}/*/*.png")):
         name, figure = drawing.parent.name, drawing.stem
-        every = map(drawing.with_suffix, (*DRAWN, *ON_REQUEST))
-        files = tuple(filter(Path.exists, every))
+        further = map(drawing.with_suffix, ON_REQUEST)
+        files = (drawing, *filter(Path.exists, further))
         is_left = name in found or figure not in kept.get(name, [figure])
         is_as_made = Product(files, list).is_current(folder) is not None
         if is_left and is_as_made:

@@ -12,7 +12,6 @@ import pytest
 
 from experiments.__main__ import main
 from experiments.config.loader import load_config
-from experiments.config.paths import DRAWN
 from experiments.figures import draw, rendering
 from experiments.publication.pages import index
 from experiments.running import workers
@@ -30,14 +29,13 @@ TABLES = (
 def test_a_new_block_gets_its_tables_and_the_figures_along_its_axis(suite):
     for command in ("run", "draw", "check"):
         printed(suite(command))
-    figures = {f"figures/mine/metrics{suffix}" for suffix in DRAWN}
     others = {"columns.csv", "config.yaml", ".lock", ".made.json", "mine.json"}
     made = {
         path.relative_to(suite.folder).as_posix()
         for path in suite.folder.rglob("*")
         if path.is_file() and ".cells" not in path.parts
     }
-    assert made == {*TABLES, *others, *figures}
+    assert made == {*TABLES, *others, "figures/mine/metrics.png"}
     assert (suite.folder / "config.yaml").read_text() == SMALL
 
 
@@ -297,13 +295,13 @@ def test_leftovers_are_named_once_and_removed_with_nothing_else(suite):
         for command in ("run", "draw"):
             printed(suite(command, text=text))
     folder, figures = suite.folder, suite.folder / "figures"
-    edited = figures / "mine" / f"metrics{DRAWN[0]}", folder / TABLES[3]
+    edited = figures / "mine" / "metrics.png", folder / TABLES[3]
     for path in (folder / "notes.json", *edited):
         path.write_text("{}")
     for command in ("plan", "check"):
         assert printed(suite(command)).count("left over: mine, own/metrics, not in") == 1
     gone = {folder / name for name in (*TABLES[:3], "mine.json")}
-    gone |= {figures / "own" / f"metrics{suffix}" for suffix in DRAWN}
+    gone.add(figures / "own" / "metrics.png")
     before = {path for path in folder.rglob("*") if path.is_file()}
     removed = printed(suite("clear-leftovers")).splitlines()
     assert {*removed} == {f"removed {path}" for path in gone}

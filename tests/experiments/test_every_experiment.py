@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from experiments.config.loader import ConfigError
-from experiments.figures.captions import words_of
-from experiments.figures.shown import shown
+from experiments.figures.draw import pictures_of
 from experiments.kinds import experiment_names
-from experiments.kinds.figures import FIGURES, figures_of
+from experiments.kinds.figures import figures_of
 from experiments.measuring.columns import cell_fields
 from experiments.measuring.experiment import MEASURED, load_experiment
 from experiments.measuring.sampling import AttentionCell, SampledCell
@@ -59,8 +58,8 @@ def test_its_tables_are_read_for_its_figures(experiment, tiny):
         if sweep.experiment == experiment:
             results = study.require(sweep.name)
             assert len(results.measured) > 0
-            for figure in map(FIGURES.get, sweep.figures):
-                assert words_of(figure, shown(figure, results)).caption
+            made = [picture.words.title for picture in pictures_of(folder, results)]
+            assert len([*filter(None, made)]) == len(sweep.figures)
 
 
 @BY_NAME

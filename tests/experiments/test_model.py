@@ -14,7 +14,7 @@ import pytest
 from scipy import special, stats
 
 from experiments.config.errors import TableError
-from experiments.config.paths import DRAWN, SHIPPED_RESULTS, model_path
+from experiments.config.paths import SHIPPED_RESULTS, model_path
 from experiments.publication.models import model_heads
 from experiments.publication.models.command import draw_model
 from experiments.publication.models.figures import MODEL_FIGURES, read_model
@@ -131,7 +131,7 @@ def test_the_page_has_the_findings_of_the_tables():
 def test_figures_come_from_the_shipped_tables_and_an_altered_one_is_refused(tmp_path):
     shutil.copytree(model_path(ROOT / SHIPPED_RESULTS, ""), model_path(tmp_path, ""))
     report = Reporter(say=lambda _: None)
-    drawn = [model_path(tmp_path, f"{name}{suffix}") for name in MODEL_FIGURES for suffix in DRAWN]
+    drawn = [model_path(tmp_path, f"{name}.png") for name in MODEL_FIGURES]
     for path in drawn:
         path.unlink()
     draw_model(tmp_path, report)

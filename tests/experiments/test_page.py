@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 from scipy.interpolate import BarycentricInterpolator
 
 from experiments.commands.entry import run
-from experiments.config.paths import drawn_texts, figure_path
+from experiments.figures.draw import pictures_of
 from experiments.publication.pages import explorer, index
 from experiments.publication.pages.explorer import RELATIVE_ERROR, row_means
 from experiments.publication.pages.index import make_page
@@ -40,14 +41,19 @@ def test_a_users_config_gets_its_figures_tables_and_counts(drawn):
     config, folder = drawn
     with_figures_first = sorted(config.sweeps, key=lambda sweep: not sweep.figures)
     config = replace(config, sweeps=tuple(with_figures_first))
-    text = text_of(config, folder)
+    text, study = text_of(config, folder), Study(config, folder)
     assert_whole(text, folder)
     plain = words(text)
     for sweep in config.sweeps:
-        for figure in sweep.figures:
-            title, caption = drawn_texts(figure_path(folder, sweep.name, figure, ".txt"))
-            assert as_shown(title) in plain
-            assert as_shown(caption) in plain
+        for figure, picture in zip(
+            sweep.figures, pictures_of(folder, study[sweep.name]), strict=True
+        ):
+            assert all(as_shown(words) in plain for words in picture.words[:2])
+            with Image.open(picture.path) as png:  # the page shows the drawing alone
+                first, end = map(int, png.info["Rows"].split())
+            shown, others = end - first, png.height - (end - first)
+            place = round(100 * first / others, 2)
+            assert f"/ {shown}; object-position: 0 {place}%" in text
             assert f'<figure id="{sweep.name}-{figure}">' in text
             assert f'<a class="picture" href="figures/{sweep.name}/{figure}.png">' in text
         assert f'<a href="{sweep.name}.csv">' in text

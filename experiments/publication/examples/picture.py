@@ -2,18 +2,19 @@
 
 import math
 import re
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 
 from experiments.figures.axes import plain_numbers
 from experiments.figures.formulas import latex
 from experiments.figures.panels import spans_widely
-from experiments.figures.rendering import render
+from experiments.figures.picture import Picture, Words
 from experiments.figures.style import DIVERGING, RULE_COLOURS, SEQUENTIAL, Drawing, panels
-from experiments.publication.examples.steps import Example, Step
+from experiments.publication.examples.steps import Example
 
 _MAX_LETTERS = 32  # of names side by side
 _TITLES = {
@@ -27,35 +28,38 @@ _MAPS = "Maps: a number in each cell; white is 0."
 _LINES = "Points: drawn. Lines: exact."
 
 
-def draw(example: Example, steps: list[Step]) -> dict[str, bytes]:
-    """The picture of those steps that an example draws (see `Example`) and its texts, by suffix."""
-    tables = {each.name: each.table for each in steps}
+def picture_of(example: Example, path: Path) -> Picture:
+    """The picture of an example."""
+    note = _LINES if ":" in example.draws else _MAPS
+    words = Words(example.title, f"From {example.source}. {note}")
+    return Picture(path, words, partial(_draw, example))
+
+
+def _draw(example: Example) -> Drawing:
+    """Those steps that an example draws (see `Example`)."""
+    tables = {each.name: each.table for each in example.steps()}
     wanted = [each.partition(":") for each in example.draws.split()]
     shown = [(name, quantity) for name, _, quantity in wanted if name in tables]
-
-    def plot() -> Drawing:
-        columns = min(len(shown), 2)
-        rows = math.ceil(len(shown) / columns)
-        figure, axes = panels(len(shown), columns, (8.8, 0.6 + 3.6 * rows))
-        for ax, (name, quantity) in zip(axes, shown, strict=True):
-            title = quantity or name
-            plain = title.replace("_", " ")
-            ax.set_title(_TITLES.get(title, plain))
-            if quantity:
-                _lines(ax, quantity, tables[name], tables.get("exact"))
-            else:
-                heat_map(ax, name, tables[name])
-        return figure
-
-    has_lines = any(quantity for _, quantity in shown)
-    note = _LINES if has_lines else _MAPS
-    return render(plot, example.title, f"From {example.source}. {note}")
+    columns = min(len(shown), 2)
+    rows = math.ceil(len(shown) / columns)
+    figure, axes = panels(len(shown), columns, (8.8, 0.6 + 3.6 * rows))
+    for ax, (name, quantity) in zip(axes, shown, strict=True):
+        title = quantity or name
+        plain = title.replace("_", " ")
+        ax.set_title(_TITLES.get(title, plain))
+        if quantity:
+            _lines(ax, quantity, tables[name], tables.get("exact"))
+        else:
+            heat_map(ax, name, tables[name])
+    return figure
 
 
 def heat_map(ax: Axes, name: str, table: pd.DataFrame) -> None:
     """A matrix as colours, with numbers in its cells; weights reach to 1, and a hidden key, whose
     score is -inf, is white.
     """
+    import seaborn as sns  # takes a second to load
+
     shades = table.where(np.isfinite(table), 0.0)
     if name.endswith(("weights", "printed")):
         look = {"cmap": SEQUENTIAL, "vmin": 0, "vmax": 1}

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 
 from experiments.config.errors import UsageError
-from experiments.config.paths import DRAWN, EXAMPLE_FOLDER, SHIPPED_RESULTS
+from experiments.config.paths import EXAMPLE_FOLDER, SHIPPED_RESULTS
 from experiments.publication.examples.examples import EXAMPLES
 from experiments.publication.examples.steps import Example, Step, attention, long_table, numbered
-from experiments.running.files import write_atomically, write_files
+from experiments.running.files import write_atomically
 from experiments.tables.layout import csv_bytes
 from experiments.tables.products import Product, build
 from experiments.tables.reporter import WIDTH, Reporter, tell, wrapped
@@ -33,9 +33,14 @@ def write_examples(results: Path, report: Reporter) -> None:
     folder = results / EXAMPLE_FOLDER
     products = [Product((folder / "examples.csv",), _numbers)]
     for name in EXAMPLES:
-        files = tuple(folder / f"{name}{end}" for end in DRAWN)
-        products.append(Product(files, partial(_drawn, name)))
+        path = example_path(results, name)
+        products.append(Product((path,), partial(_drawn, path)))
     build(results, products, report, phase="tables")
+
+
+def example_path(results: Path, name: str) -> Path:
+    """The file of the picture of an example."""
+    return results / EXAMPLE_FOLDER / f"{name}.png"
 
 
 def _numbers() -> list[bytes]:
@@ -43,11 +48,10 @@ def _numbers() -> list[bytes]:
     return [csv_bytes(pd.concat(tables, ignore_index=True))]
 
 
-def _drawn(name: str) -> list[bytes]:
-    from experiments.publication.examples.picture import draw  # takes a second to load
+def _drawn(path: Path) -> list[bytes]:
+    from experiments.publication.examples.picture import picture_of  # takes a second to load
 
-    example = EXAMPLES[name]
-    return [*draw(example, example.steps()).values()]
+    return picture_of(EXAMPLES[path.stem], path).render()
 
 
 def list_all() -> None:
@@ -65,13 +69,13 @@ def walk(typed: str) -> None:
         names = ", ".join(map(spelled, sorted(EXAMPLES)))
         raise ExampleError(f"got the example {typed}, expected one of {names}")
     example = EXAMPLES[name]
-    picture = SHIPPED_RESULTS / EXAMPLE_FOLDER / f"{name}.png"
+    picture = example_path(SHIPPED_RESULTS, name)
     tell(f"{text(example, example.steps())}\n\nfigure: {picture}")
 
 
 def walk_own(paths: Sequence[Path | None], scaling: str, mask: str, out: Path) -> None:
     """Print attention of the q, k and v in these files; write walk.csv and walk.png."""
-    from experiments.publication.examples.picture import draw
+    from experiments.publication.examples.picture import picture_of
 
     given = [*filter(None, paths)]
     steps = own_steps(*given, scaling=scaling, mask=mask)
@@ -79,10 +83,10 @@ def walk_own(paths: Sequence[Path | None], scaling: str, mask: str, out: Path) -
     draws = "scores undivided_weights weights output"
     example = Example(title, _listed(given), draws, lambda: steps)
     tell(f"{text(example, steps)}\n")
-    table = out / "walk.csv"
+    table, drawn = out / "walk.csv", out / "walk.png"
     write_atomically(table, csv_bytes(long_table("walk", steps)))
-    write_files(out / "walk", draw(example, steps))
-    tell(f"wrote {table}\ndrew {out / 'walk.png'}")
+    write_atomically(drawn, *picture_of(example, drawn).render())
+    tell(f"wrote {table}\ndrew {drawn}")
 
 
 def spelled(name: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from experiments.config.errors import TableError
-from experiments.config.paths import DRAWN, model_path
+from experiments.config.paths import model_path
 from experiments.publication.models import divisors, model_heads
 from experiments.publication.models.smollm2 import PACKAGE, Pretrained, checksums, pretrained
 from experiments.running.files import checksum, write_atomically
@@ -86,12 +86,12 @@ def draw_model(results: Path, report: Reporter) -> None:
         raise TableError(f"altered or missing: {', '.join(altered)}; make model writes them again")
     products = []
     for name in _FIGURES:
-        files = _paths(results, [f"{name}{suffix}" for suffix in DRAWN])
+        files = _paths(results, [f"{name}.png"])
         products.append(Product(files, partial(_drawn, results, name), inputs))
     build(results, products, report, phase="figures")
 
 
 def _drawn(results: Path, name: str) -> list[bytes]:
-    from experiments.publication.models.figures import render_model  # takes a second to load
+    from experiments.publication.models.figures import model_picture  # takes a second to load
 
-    return render_model(results, name)
+    return model_picture(results, name).render()

@@ -12,7 +12,7 @@ from scipy import stats
 
 from experiments.config.errors import Problem
 from experiments.config.paths import model_path
-from experiments.figures.rendering import render
+from experiments.figures.picture import Picture, Words
 from experiments.figures.style import INK, RULE_COLOURS, Colour, Drawing, panels
 from experiments.kinds.declarations import Finding
 from experiments.kinds.support import BOTH, Numbers, Tables, rows_of
@@ -138,15 +138,15 @@ class ModelFigure(NamedTuple):
     finding: Finding
 
 
-def render_model(results: Path, name: str) -> list[bytes]:
-    """The files of a figure, PNG and text; `Problem` if the tables do not support its title."""
+def model_picture(results: Path, name: str) -> Picture:
+    """A picture of the shipped tables; `Problem` if they do not support its title."""
     plot, finding = MODEL_FIGURES[name]
     tables = read_model(results)
     numbers = finding.numbers(tables)
     if numbers is None:
         raise Problem(f"the tables do not support: {finding.title}")
-    caption = f"{finding.sentence.format(**numbers)}\n{_ABOUT}"
-    return [*render(partial(plot, tables), finding.title, caption).values()]
+    words = Words(finding.title, f"{finding.sentence.format(**numbers)}\n{_ABOUT}")
+    return Picture(model_path(results, f"{name}.png"), words, partial(plot, tables))
 
 
 _ABOUT = (

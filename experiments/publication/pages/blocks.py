@@ -11,10 +11,11 @@ from pathlib import Path
 
 from experiments.config.errors import Problem, TableError
 from experiments.config.loader import load_config
-from experiments.config.paths import EXAMPLE_FOLDER, FULL, FULL_CONFIG, STORED_CONFIG, drawn_texts
+from experiments.config.paths import FULL, FULL_CONFIG, STORED_CONFIG
+from experiments.figures.draw import pictures_of
 from experiments.kinds.figures import FIGURES, default_figures
 from experiments.publication.examples.examples import EXAMPLES
-from experiments.publication.examples.walk import spelled
+from experiments.publication.examples.walk import example_path, spelled
 from experiments.publication.models.model_heads import QUANTITIES
 from experiments.publication.pages import numbers
 from experiments.publication.pages.diagnosis import (
@@ -26,7 +27,6 @@ from experiments.publication.pages.diagnosis import (
 from experiments.publication.pages.glossary import GLOSSARY
 from experiments.publication.pages.markup import code, formulas, markdown
 from experiments.publication.pages.numbers import Source
-from experiments.publication.pages.pictures import pictures
 from experiments.tables.study import Study
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
@@ -71,28 +71,28 @@ def rewrite(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
 
 def _gallery(source: Source) -> str:
     """The figures of all sweeps: title, first sentence and picture, and a link to the table."""
-    config, folder = source.study.config, source.study.folder
-    drawn = pictures(config, folder)
+    folder = source.study.folder
     parts = []
-    for path in (path for sweep in config.sweeps for path in drawn[sweep.name]):
-        title, caption = map(formulas, drawn_texts(path))
-        sentence = caption.splitlines()[0].rstrip(".")
-        table = folder / f"{path.parent.name}.csv"
-        parts.append(
-            f"## {title}\n\n{sentence} ([table]({source.link(table)})).\n\n"
-            f"![Figure {path.stem}]({source.link(path)})"
-        )
+    for name, results in source.study.items():
+        for picture in pictures_of(folder, results):
+            title, caption = map(formulas, picture.words[:2])
+            sentence = caption.splitlines()[0].rstrip(".")
+            path, table = picture.path, folder / f"{name}.csv"
+            parts.append(
+                f"## {title}\n\n{sentence} ([table]({source.link(table)})).\n\n"
+                f"![Figure {path.stem}]({source.link(path)})"
+            )
     return "\n\n".join(parts)
 
 
 def _examples(source: Source) -> str:
     """Every worked example with its figure and the kind of its source."""
     rows = []
-    for path in pictures(source.study.config, source.study.folder)[EXAMPLE_FOLDER]:
-        example = EXAMPLES[path.stem]
+    for name, example in sorted(EXAMPLES.items()):
+        path = example_path(source.study.folder, name)
         figure = f"[{formulas(example.title)}]({source.link(path)})"
         kind = example.source.removeprefix("the ").split()[0]
-        rows.append((code(spelled(path.stem)), figure, kind))
+        rows.append((code(spelled(name)), figure, kind))
     return markdown(["EXAMPLE", "figure", "source"], rows)
 
 

@@ -10,12 +10,12 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from experiments.config.errors import in_part
-from experiments.config.paths import DRAWN
+from experiments.config.paths import EXAMPLE_FOLDER, FIGURE_FOLDER, FULL, MODELS
 from experiments.publication.pages import explorer
 from experiments.publication.pages.cards import cards
 from experiments.publication.pages.glossary import explained
 from experiments.publication.pages.markup import digits, typeset
-from experiments.publication.pages.pictures import drawn_pictures, pictures
+from experiments.publication.pages.pictures import pictures
 from experiments.publication.pages.provenance import provenance
 from experiments.publication.pages.quiz import questions
 from experiments.publication.pages.sections import Section, section_of
@@ -41,11 +41,13 @@ def write_page(study: Study, first: Collection[str], report: Reporter) -> None:
 
 
 def _sources(study: Study) -> Iterator[Path]:
-    """Every file whose content appears on the page; the JSON of a sweep vouches for its tables."""
+    """Every file whose content appears on the page; the JSON of a sweep vouches for its tables, and a
+    picture has its words in it.
+    """
     yield table_path(study.folder)
     yield from (Stored(study.folder, sweep).sidecar for sweep in study.config.sweeps)
-    for paths in pictures(study.config, study.folder).values():
-        yield from (path.with_suffix(suffix) for path in paths for suffix in DRAWN)
+    for name in (FIGURE_FOLDER, FULL, MODELS, EXAMPLE_FOLDER):
+        yield from sorted((study.folder / name).rglob("*.png"))
 
 
 def make_page(study: Study, first: Collection[str] = ()) -> bytes:
@@ -72,7 +74,7 @@ def make_page(study: Study, first: Collection[str] = ()) -> bytes:
             return instead
 
     folder = study.folder
-    drawn = drawn_pictures(study.config, folder, first)
+    drawn = pictures(study, first)
     known = part("cards", lambda: [*cards(study)], [])
     # An explorer of textbook rows beside other rows would show numbers that are not theirs.
     is_shown = any(card.subject == "Saturation" for card in known)

@@ -1,35 +1,40 @@
-"""The figures of the page: their files, and what the page shows of each."""
+"""The figures of the page: what it shows of each."""
 
 import base64
-from collections.abc import Collection
+import itertools
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from PIL import Image
 
-from experiments.config.loader import Config
+from experiments.config.errors import Problem
+from experiments.config.loader import load_config
 from experiments.config.paths import (
-    DRAWN_ROWS,
     EXAMPLE_FOLDER,
     FULL,
+    FULL_CONFIG,
     MODELS,
-    drawn_texts,
-    figure_path,
-    model_path,
 )
+from experiments.figures.draw import pictures_of
+from experiments.figures.picture import Picture
+from experiments.publication.examples.examples import EXAMPLES
+from experiments.publication.examples.walk import example_path
+from experiments.tables.study import Study
 
 LONGER = "config-full"  # in place of a sweep's name: the figure of longer training
 _MOST_EMBEDDED = 12  # figures that are part of the page; others are files beside it
 
 
-class Picture(NamedTuple):
-    """A figure on the page: a unique name, its texts, its file, its image as a data URI or this
+class OnPage(NamedTuple):
+    """A picture on the page: a unique name, itself, its file, its image as a data URI or this
     file, the size in pixels and the place in per cent of the drawing between title and caption.
     """
 
     name: str
-    title: str
-    caption: str
+    picture: Picture
     file: str
     source: str
     width: int
@@ -37,51 +42,56 @@ class Picture(NamedTuple):
     place: float
 
 
-def pictures(config: Config, results: Path) -> dict[str, list[Path]]:
-    """The PNG files of the page by sweep, and of config.full.yaml, models and
-    examples by names of their own.
+def pictures(study: Study, first: Collection[str] = ()) -> dict[str, list[OnPage]]:
+    """The figures of the page by sweep, and of config.full.yaml, the model and examples by names of
+    their own; those of the sweeps that it begins with, and of the first others, are part of it.
 
-    Only files with a text beside them count: a figure that could not be drawn is not on the page.
+    A figure that could not be drawn is not on the page.
     """
-    found = {
-        sweep.name: [figure_path(results, sweep.name, name, ".png") for name in sweep.figures]
-        for sweep in config.sweeps
-    }
-    found[LONGER] = [figure_path(results / FULL, "language", "losses", ".png")]
-    found[MODELS] = [model_path(results, "divisors.png")]
-    found[EXAMPLE_FOLDER] = sorted((results / EXAMPLE_FOLDER).glob("*.png"))
+    from experiments.publication.examples.picture import picture_of  # loads Matplotlib
+
+    folder = study.folder
+    found = {name: [*pictures_of(folder, results)] for name, results in study.items()}
+    found[LONGER] = [*_longer(folder / FULL)]
+    found[MODELS] = [*_of_model(folder)]
+    found[EXAMPLE_FOLDER] = [
+        picture_of(EXAMPLES[name], example_path(folder, name)) for name in sorted(EXAMPLES)
+    ]
+    embedded = itertools.repeat(True, _MOST_EMBEDDED)
     return {
-        name: [path for path in paths if path.with_suffix(".txt").exists()]
-        for name, paths in found.items()
+        name: [
+            _on_page(name, each, folder, is_embedded=next(embedded, False))
+            for each in found[name]
+            if each.words.title and each.path.exists()
+        ]
+        for name in sorted(found, key=lambda name: name not in first)
     }
 
 
-def drawn_pictures(
-    config: Config, results: Path, first: Collection[str]
-) -> dict[str, list[Picture]]:
-    """The figures of the page, as `pictures`; those of the sweeps that it begins with, and of the
-    first others, are part of it.
-    """
-    paths = pictures(config, results)
-    ordered = sorted(paths, key=lambda name: name not in first)
-    embedded = [path for name in ordered for path in paths[name]][:_MOST_EMBEDDED]
-    return {
-        name: [_picture(name, path, results, is_embedded=path in embedded) for path in of_one]
-        for name, of_one in paths.items()
-    }
+def _longer(folder: Path) -> Iterator[Picture]:
+    full = load_config(FULL_CONFIG)
+    sweeps = tuple(sweep for sweep in full.sweeps if sweep.name == "language")
+    for results in Study(replace(full, sweeps=sweeps), folder).values():
+        yield from pictures_of(folder, results)
 
 
-def _picture(of: str, path: Path, results: Path, *, is_embedded: bool) -> Picture:
-    title, caption = drawn_texts(path)
+def _of_model(folder: Path) -> Iterator[Picture]:
+    from experiments.publication.models.figures import model_picture
+
+    with suppress(KeyError, Problem):  # no tables, or others than those of its sentence
+        yield model_picture(folder, "divisors")
+
+
+def _on_page(of: str, picture: Picture, results: Path, *, is_embedded: bool) -> OnPage:
+    path = picture.path
     with Image.open(path) as image:
         width, height = image.size
-        first, end = map(int, image.info[DRAWN_ROWS].split())
-    shown = end - first
-    place = round(100 * first / (height - shown), 2)
+    first, *below = (strip.rows for strip in picture.strips(width))
+    place = round(100 * first / (first + sum(below)), 2)
     file = source = path.relative_to(results).as_posix()
     if is_embedded:
         encoded = base64.b64encode(path.read_bytes())
         source = "data:image/png;base64," + encoded.decode()
     prefix = path.parent.name if of == MODELS else of
-    name = f"{prefix}-{path.stem}"
-    return Picture(name, title, caption, file, source, width, shown, place)
+    shown = height - first - sum(below)
+    return OnPage(f"{prefix}-{path.stem}", picture, file, source, width, shown, place)

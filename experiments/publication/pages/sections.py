@@ -12,7 +12,7 @@ from experiments.figures.words import short
 from experiments.kinds.figures import SUMMARIES, metrics_of
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.publication.pages.markup import digits
-from experiments.publication.pages.pictures import Picture
+from experiments.publication.pages.pictures import OnPage
 from experiments.tables.results import Results
 from experiments.tables.stored import csv_name
 
@@ -56,7 +56,7 @@ class Section(NamedTuple):
     experiment: str
     title: str = ""
     asked: str = ""
-    pictures: Sequence[Picture] = ()
+    pictures: Sequence[OnPage] = ()
     csvs: Sequence[str] = ()
     axes: Sequence[str] = ()  # those that vary
     last: str = ""  # the last value of the first one
@@ -67,7 +67,7 @@ class Section(NamedTuple):
     of: int = 0  # rows in all
 
 
-def section_of(results: Results, drawn: Sequence[Picture]) -> Section:
+def section_of(results: Results, drawn: Sequence[OnPage]) -> Section:
     """The section of a sweep."""
     table, figures = results.measured, results.sweep.figures
     declared = SUMMARIES[results.experiment.name]

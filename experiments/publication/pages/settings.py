@@ -10,23 +10,23 @@ from experiments.config.loader import load_config
 from experiments.config.paths import FULL, FULL_CONFIG, figure_path
 from experiments.figures.axes import legend
 from experiments.figures.lines import plot_measured, reach
-from experiments.figures.rendering import render
+from experiments.figures.picture import Picture, Words
 from experiments.figures.style import INK, UNORDERED_COLOURS, Drawing, panels
 from experiments.figures.words import values_of
 from experiments.kinds.support import BOTH
-from experiments.running.files import write_files
+from experiments.running.files import write_atomically
 from experiments.tables.study import Study
 
 _ENDS = (("", ""), ("_low", "_high"), ("_high", "_low"))
 _LOSS, _GRADIENT = "final_loss", "query_gradient_median_after"
 _COLOURS = UNORDERED_COLOURS[2:4]  # of no rule in the figure beside it
 _LEAST = 1e-10  # ratio on the axis
-_TITLE = "The loss is mostly higher without the division, whether gradients vanish or not"
-_CAPTION = (
+_WORDS = Words(
+    "The loss is mostly higher without the division, whether gradients vanish or not",
     "Each point is a small decoder: its loss without the division minus that with it, over the ratio of "
     "their typical gradients after training.\n"
     "stream of 64, 400 steps, each rule at its best rate; left of the dotted line: median ratio below a tenth; "
-    "bars: from end to end of both intervals; smaller ratios stand at 10⁻¹⁰"
+    "bars: from end to end of both intervals; smaller ratios stand at 10⁻¹⁰",
 )
 
 
@@ -45,10 +45,11 @@ def settings(full: Study) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def write_settings(results: Path) -> None:
-    """Write the figure of the shipped tables, PNG and text."""
+    """Write the figure of the shipped tables."""
     full = Study(load_config(FULL_CONFIG), results / FULL)
-    files = render(lambda: _draw(*settings(full)), _TITLE, _CAPTION)
-    write_files(figure_path(results / FULL, "settings", "losses", ""), files)
+    path = figure_path(results / FULL, "settings", "losses")
+    picture = Picture(path, _WORDS, lambda: _draw(*settings(full)))
+    write_atomically(path, *picture.render())
 
 
 def _draw(without: pd.DataFrame, scaled: pd.DataFrame) -> Drawing:
