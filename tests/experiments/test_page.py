@@ -173,7 +173,7 @@ def test_one_line_adds_a_function_of_rules_to_axes_page_and_explorer(tmp_path, m
     results = run({"seed": 0, "sweeps": {"mine": OF_LOG2}}, tmp_path)
     ticks = results.draw("length").axes[0].get_xticklabels()
     assert [tick.get_text() for tick in ticks] == ["8", ON_AXIS]
-    text = make_page(results, Path("mine.yaml")).decode()
+    text = make_page(results).decode()
     (data,) = re.findall('id="explorer-data">(.*)</script>', text)
     assert json.loads(data)["formulas"]["scaled"] == ON_PAGE
     assert f"<td>{ON_PAGE}</td>" in text

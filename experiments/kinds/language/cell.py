@@ -159,6 +159,8 @@ class Cell(ScaledCell):
             return f"d_k: expected an even number, for RoPE, got {self.d_k}"
         if self.width % self.n_heads:
             return f"width: expected a multiple of n_heads = {self.n_heads}, got {self.width}"
+        if self.decay == "linear" and self.warmup >= self.steps:
+            return f"warmup: expected fewer steps than the {self.steps} in all, got {self.warmup}"
         for name, divisor in self.weight_divisors().items():
             if divisor < _SMALLEST_DIVISOR:
                 least = f"expected a divisor of at least {_SMALLEST_DIVISOR}"

@@ -10,6 +10,7 @@ sweeps:
     initial: unit
     layers: 1
     width: 8
+    warmup: 5
     steps: 25
     trials: 2
 other:
@@ -17,6 +18,7 @@ other:
   initial: small
   initial_divisor: d_k^1/4
   rate_divisor: d_k^1/4
+  gradient_divisor: d_k^1/4
   layers: 2
   n_heads: 2
   width: 12
@@ -28,6 +30,12 @@ other:
   gain: learned
   softcap: 2
   normalizer: sigmoid
+  decay: linear
+  text: scipy
+  readings: careful
+refused:
+  "expected fewer steps than the 25 in all, got 30":
+    {d_k: 4, n_keys: 5, learning_rate: 0.01, scaling: unscaled, steps: 25, decay: linear, trials: 2}
 large:
   d_k: 16
   n_keys: 256
