@@ -8,7 +8,7 @@ of a sweep that names none.
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from experiments.kinds import parts
+from experiments.kinds import experiment_names, parts
 from experiments.kinds.declarations import Figure
 
 FIGURES: Mapping[str, Figure] = {
@@ -17,9 +17,11 @@ FIGURES: Mapping[str, Figure] = {
     for figure in module.FIGURES
 }
 
-# By experiment, the metrics and other columns of SWEEP.csv beside its axes and rules.
+# By experiment, the metrics and other columns of SWEEP.csv beside its axes and rules; none for one
+# without figures.
 SUMMARIES: Mapping[str, tuple[str, ...]] = {
-    experiment: module.SUMMARY_COLUMNS for experiment, module in parts("figures")
+    **dict.fromkeys(experiment_names(), ()),
+    **{experiment: module.SUMMARY_COLUMNS for experiment, module in parts("figures")},
 }
 
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from experiments.measuring.experiment import AnyExperiment
 
 ROOT = Path(__file__).parents[2]
-# What measures any experiment: no theory, and no tool.
+# What measures any experiment: no theory.
 _SHARED = "sdpa/*.py", "experiments/measuring/*.py"
-# Parts of an experiment, and folders, that come after measuring, and after tables.
-_AFTER_MEASURING = "example", "figures", "tables"
+# Parts of an experiment, tools and folders that come after measuring, and after tables.
+_AFTER_MEASURING = "example", "figures", "tables", "monitor", "record", "__main__"
 _AFTER_TABLES = "example", "figures", "publication", "commands"
 _DOCSTRING = rb'(?:\A|(?<=:\n))[ \t]*r?"""[\s\S]*?"""[ \t]*\n'
 _COMMENT = rb"^[ \t]*#.*\n"

@@ -93,12 +93,12 @@ class Results(dict[str, pd.DataFrame]):
         every = self.experiment.metrics
         return {metric.name: metric for metric in every if metric.name in self.measured}
 
-    def lacking(self, columns: Collection[str] = ()) -> list[str]:
+    def lacking(self, columns: Collection[str] | None = None) -> list[str]:
         """The metrics that the main table lacks because they were declared later: all, or those
         among some columns.
         """
         lost = (each.name for each in self.experiment.metrics if each.name not in self.metrics)
-        return [name for name in lost if not columns or name in columns]
+        return [name for name in lost if columns is None or name in columns]
 
     def unreached(self) -> str:
         """That a cell missed the precision of the sweep, in words; empty if none did."""

@@ -15,7 +15,7 @@ from sdpa.theory.row_law import rows_under
 NAME = "design"
 _FACTORS = (1 / 16, 1 / 4, 1, 4, 16)  # of n_keys, in the table
 _COLUMNS = {
-    "n_keys": ("{n_keys}", "keys of a row"),
+    "n_keys": ("{n_keys}", "keys of a sequence, with a query for each"),
     "entropy_share": ("{entropy_share:.4g}", "entropy over that of equal weights, from 0 to 1"),
     "entropy": ("{entropy:.4g}", "mean entropy of a row, in nats"),
     "max_weight": ("{max_weight:.4g}", "mean of the largest weight of a row"),
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     add = parser.add_argument
     add("--d-k", type=int, required=True, metavar="N", help="width of queries and keys")
-    add("--n-keys", type=int, required=True, metavar="N", help="keys of a row")
+    add("--n-keys", type=int, required=True, metavar="N", help="keys of the sequence")
     wishes = parser.add_mutually_exclusive_group(required=True)
     for target in get_args(Target):
         wishes.add_argument(

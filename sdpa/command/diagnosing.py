@@ -78,8 +78,8 @@ _ADVICE = {
 
 _NO_ADVICE = (
     "No advice: no head counts as saturated (most rows have a weight above 0.99), flat (spread below "
-    "0.2), wide (spread above 2) or a sink (one key gets most of the weight). Heads that pick their "
-    "keys, have few keys or queries, or change under a causal mask do not count."
+    "0.2), wide (spread above 2) or a sink (one key gets most of the weight). These rules skip "
+    "heads that pick their keys, have few keys or queries, or change under a causal mask."
 )
 
 

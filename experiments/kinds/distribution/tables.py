@@ -15,6 +15,7 @@ from experiments.measuring.cells import Floats
 from experiments.measuring.columns import Column, names
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.tables.derived import Derived
+from experiments.tables.results import Results
 from sdpa import theory
 
 _COUNTED = ["d_k", "trials", "counts"]
@@ -73,6 +74,14 @@ def distances(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["d_k", *names(_TEST_COLUMNS)])
 
 
+def _judged(results: Results) -> pd.DataFrame:
+    """The tests for the check, with p-values as the z of a normal law."""
+    from scipy.special import ndtri
+
+    tests = results["tests"]
+    return tests.assign(metric="score_law", z=-ndtri(tests["p_value"] / 2))
+
+
 def _survival(edges: Floats, d_k: int) -> Floats:
     """P(q.k / sqrt(d_k) > edge) for each edge, by theory."""
     return np.asarray(theory.score_survival(edges * math.sqrt(d_k), d_k))
@@ -112,5 +121,6 @@ TABLES = (
         own=_TEST_COLUMNS,
         derive=lambda results: distances(results[COUNTS]),
         source=COUNTS,
+        judge=_judged,
     ),
 )
