@@ -123,7 +123,7 @@ FIGURES = (
         when={"contours: exact values, where theory has them": varies("d_k", "n_keys")},
         finding=Finding(
             sweep="phase",
-            title="Without division, wide heads attend to few keys; with d_k^1/2, to many",
+            title="Division by d_k^1/2 keeps wide heads from attending to few keys",
             sentence="At d_k = {d_k.most:,} with {n_keys.least:,} to {n_keys.most:,} keys, the mean "
             "entropy is at most {few:.0%} of ln n_keys without division, and at least {many:.0%} "
             "after division by d_k^1/2.",

@@ -96,7 +96,7 @@ FIGURES = (
         note=READING,
         finding=Finding(
             sweep="dimension",
-            title="Only d_k^1/2 removes the effect of width",
+            title="Only d_k^1/2 keeps attention equally sharp over width",
             sentence="In textbook rows of {n_keys.most:,} keys, dividing by d_k^1/2 keeps variance, "
             "largest weight and entropy within {within:.1%} from d_k = {d_k.least} to "
             "{d_k.most:,}; other rules change the largest weight at least {others:.1f}-fold.",
@@ -138,7 +138,7 @@ FIGURES = (
         },
         finding=Finding(
             sweep="assumptions",
-            title="Inputs unlike the textbook's sharpen or flatten attention after division by d_k^1/2",
+            title="Some inputs sharpen or flatten attention after division by d_k^1/2",
             sentence="Changing one assumption of textbook rows of {n_keys.most:,} keys at d_k = "
             "{d_k.most:,} multiplies the mean largest weight by {least:.2f} to {most:.2f}, after "
             "division by d_k^1/2.",
