@@ -41,7 +41,7 @@ def in_torch(backend, arrays):
     return attention
 
 
-@pytest.mark.parametrize(("package", "number", "backend", "arrays", "found"), TABLE)
+@pytest.mark.parametrize("package, number, backend, arrays, found", TABLE)
 def test_a_row_of_the_table_is_found_again(package, number, backend, arrays, found):
     function = wrapper("jax") if package == "JAX" else in_torch(backend, arrays)
     here = version("jax" if package == "JAX" else "torch")

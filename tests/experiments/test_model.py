@@ -109,7 +109,7 @@ def test_the_tables_have_means_over_heads_of_each_case():
     assert of_layers["spread"].tolist() == pytest.approx(used["spread"].groupby("layer").mean())
 
 
-@pytest.mark.parametrize(("name", "sigma"), [("logistic", 8.0), ("uniform", 0.2), ("laplace", 8.0)])
+@pytest.mark.parametrize("name, sigma", [("logistic", 8.0), ("uniform", 0.2), ("laplace", 8.0)])
 def test_laws_are_those_of_other_draws(name, sigma):
     """Rows by inversion of SciPy's distributions, within 5 standard errors of both simulations."""
     uniform = np.random.default_rng([*name.encode()]).random((4096, 16))

@@ -141,7 +141,7 @@ def test_medians_and_crossings_are_those_of_the_tables(drawn):
         assert dict(points) == pytest.approx(expected, rel=1e-3)
 
 
-@pytest.mark.parametrize(("widths", "n_keys"), [([1, 5, 64], 7), ([64, 65536], 1024)])
+@pytest.mark.parametrize("widths, n_keys", [([1, 5, 64], 7), ([64, 65536], 1024)])
 def test_embedded_curves_are_those_of_theory_between_their_points(widths, n_keys):
     rows = row_means(widths, [n_keys])
     largest = math.log1p(rows["sigma"])

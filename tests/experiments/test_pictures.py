@@ -443,7 +443,7 @@ def test_layers_of_few_trials_are_hollow(made):
 
 
 @pytest.mark.parametrize(
-    ("name", "sweep", "x"),
+    "name, sweep, x",
     [
         ("gradients", f"{LONG}, {BOTH}", "n_keys"),
         ("correlation", f"{WIDTHS}, n_keys: 8, {BOTH}", "d_k"),
@@ -494,7 +494,7 @@ def test_without_exact_values_there_is_no_stroke(made):
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "column", "shift"),
+    "name, kind, column, shift",
     [("propagation", "by_layer", "cosine", -9), ("losses", "measured", "final_loss", 9)],
 )
 def test_a_bound_gives_way_to_values_beyond_it(name, kind, column, shift, made):

@@ -60,7 +60,7 @@ call("plan", "--config", "quick.yaml", "--results", "nowhere")
 
 
 @pytest.mark.parametrize(
-    ("code", "needed"),
+    "code, needed",
     [(f"import experiments.running.workers\n{WORKER}", set()), (PLAN, {"typer", "pydantic"})],
 )
 def test_workers_and_commands_load_what_they_need(code, needed):
@@ -76,7 +76,7 @@ def hidden(sent):
 
 
 @pytest.mark.parametrize(
-    ("stop", "sent"), [(signal.raise_signal, signal.SIGTERM), (hidden, signal.SIGINT)]
+    "stop, sent", [(signal.raise_signal, signal.SIGTERM), (hidden, signal.SIGINT)]
 )
 @pytest.mark.usefixtures("ctrl_c")
 def test_a_signal_has_its_status_wherever_it_comes(stop, sent, capsys):

@@ -181,7 +181,7 @@ def test_the_loss_of_a_sequence_changes_from_that_under_its_own_divisor():
     assert divisors.change_of_loss(pd.DataFrame(of), "text").tolist() == [1, 0, 0, 4]
 
 
-@pytest.mark.parametrize(("centre", "expected"), [(8.4, 8.4), (30.0, np.nan)])
+@pytest.mark.parametrize("centre, expected", [(8.4, 8.4), (30.0, np.nan)])
 def test_the_smallest_loss_of_parabolas_is_found(centre, expected):
     """The mean of three parabolas in ln c is one; its vertex is the geometric mean of theirs, and
     without one of them that of the others.

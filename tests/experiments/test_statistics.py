@@ -76,7 +76,7 @@ def test_the_variance_of_scores_of_one_size_is_rarely_far_off():
     assert found < 1e-3
 
 
-@pytest.mark.parametrize(("share", "value"), [(0.1, 5), (0.5, 23), (0.9, 41)])
+@pytest.mark.parametrize("share, value", [(0.1, 5), (0.5, 23), (0.9, 41)])
 def test_the_interval_of_a_quantile_is_that_of_the_trials_shares_below_it(share, value):
     """From the counts of each trial, of which there are few, so that n - 1 is not n."""
     values = np.random.default_rng(7).lognormal(size=(1, 5, 9))
@@ -93,7 +93,7 @@ def test_the_interval_of_a_quantile_is_that_of_the_trials_shares_below_it(share,
     assert found.inside == (low * 45 >= 1 and high * 45 <= 44)
 
 
-@pytest.mark.parametrize(("value", "limits"), [(0.8, Limits(0, 1)), (0.2, Limits(0))])
+@pytest.mark.parametrize("value, limits", [(0.8, Limits(0, 1)), (0.2, Limits(0))])
 def test_near_a_limit_the_interval_is_one_of_the_logarithm_of_the_distance(value, limits):
     """And that of Student without one."""
     half = stats.t.ppf(0.975, 49) * 0.05

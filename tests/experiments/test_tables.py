@@ -148,7 +148,7 @@ TABLE = b"name,x,x_se,y,z,p_value\na,1.5,1e-3,-3.5,0.1,0.5\nb,2.5,1e-13,inf,-4,1
 
 
 @pytest.mark.parametrize(
-    ("of", "to", "kind", "where"),
+    "of, to, kind, where",
     [
         (b"1.5", b"1.5", "unchanged", ""),
         (b"2.5", b"2.500000001", "equal to rounding", "x in row 2: 2.5 before, 2.500000001 now"),

@@ -69,7 +69,7 @@ def test_a_median_is_compared_by_its_logarithm():
 
 
 @pytest.mark.parametrize(
-    ("metric", "compared", "few_draws", "is_tested"),
+    "metric, compared, few_draws, is_tested",
     [
         ("max_weight", (0.23, 0.005, 0.24), "", True),  # 1/8 lies 21 errors below
         ("max_weight", (0.22, 0.005, 0.24), "", False),  # 19 errors
@@ -91,7 +91,7 @@ def test_a_value_that_few_draws_carry_is_not_tested(metric, compared, few_draws,
     assert rows["p_value"].notna().tolist() == [is_tested]
 
 
-@pytest.mark.parametrize(("n_keys", "root"), [(4096, 39), (4096, 41), (512, 39)])
+@pytest.mark.parametrize("n_keys, root", [(4096, 39), (4096, 41), (512, 39)])
 def test_squares_of_weights_of_long_rows_need_more_draws(n_keys, root):
     table = table_of(jacobian_trace=around(0.5, 0.499 / root, 0.5))
     table[CELL] = replace(SCALED, n_keys=n_keys)
@@ -104,7 +104,7 @@ def test_values_of_heavy_tails_are_not_tested():
         assert judged(table)["p_value"].notna().tolist() == [is_tested]
 
 
-@pytest.mark.parametrize(("z", "alarms"), [(4.8, True), (4.2, False)])
+@pytest.mark.parametrize("z, alarms", [(4.8, True), (4.2, False)])
 def test_the_alarm_counts_the_tests(z, alarms):
     """p = 7e-5 and 3e-4, times seven tests."""
     honest = table_of(max_weight=around(0.3, 0.005, 0.3))

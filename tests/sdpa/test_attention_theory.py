@@ -103,7 +103,7 @@ def of_two_keys(gap):
 
 
 @pytest.mark.parametrize(
-    ("d_k", "divisor", "rho"),
+    "d_k, divisor, rho",
     [
         (2, 1.0, 0.0),
         (20, 4.0, -0.8),
@@ -217,7 +217,7 @@ def test_impossible_and_unknown_rows_are_refused_with_a_reason(message):
 
 
 @pytest.mark.parametrize(
-    ("target", "value", "law"),
+    "target, value, law",
     [
         ("max_weight", 0.3, PairLaw(query_mean=0.5, key_std=2.0)),
         ("entropy", 1.9, L2),

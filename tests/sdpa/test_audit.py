@@ -23,7 +23,7 @@ def backward(q, k, v, upstream, factor=1.0):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16"])
-@pytest.mark.parametrize(("function", "expected"), RIGHT)
+@pytest.mark.parametrize("function, expected", RIGHT)
 def test_right_functions_have_no_finding(dtype, function, expected):
     if dtype != "float64":
         function = partial(in_single, function=function)
@@ -32,7 +32,7 @@ def test_right_functions_have_no_finding(dtype, function, expected):
     assert "q·k" in report.facts["scores"]  # though a query may see one key
 
 
-@pytest.mark.parametrize(("function", "words", "expected"), REPORTED)
+@pytest.mark.parametrize("function, words, expected", REPORTED)
 def test_bugs_of_public_reports_are_named(function, words, expected):
     assert words in str(audit(function, **expected))
 

@@ -127,7 +127,7 @@ CAUSAL = np.tri(8, dtype=bool)
 
 
 @pytest.mark.parametrize(
-    ("visible", "hidden", "mask"),
+    "visible, hidden, mask",
     [(CAUSAL, np.nan, "causal"), (SOME, 0, SOME), (SOME, -np.inf, None), (CAUSAL, -1e4, None)],
 )
 def test_scores_have_the_diagnosis_of_q_and_k(visible, hidden, mask):

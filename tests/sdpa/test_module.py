@@ -17,7 +17,7 @@ D_MODEL, N = 15, 7
 
 
 @pytest.mark.parametrize(
-    ("module", "names"),
+    "module, names",
     [
         (ScaledDotProductAttention(20, 10, 30, seed=4), "QKV"),
         (MultiHeadAttention(20, 2, seed=4), "QKVO"),

@@ -12,14 +12,14 @@ from sdpa.theory.overlap import attention_overlap, weight_overlap
 from tests.numerics import is_mean
 
 
-@pytest.mark.parametrize(("sigma", "n_keys"), [(0.3, 2), (12.0, 64), (4.0, 2**20)])
+@pytest.mark.parametrize("sigma, n_keys", [(0.3, 2), (12.0, 64), (4.0, 2**20)])
 def test_overlap_of_equal_and_of_independent_rows(n_keys, sigma):
     equal = GaussianRow(sigma, n_keys).power_sum(2)
     assert weight_overlap(sigma, sigma, 1.0, n_keys) == pytest.approx(equal, rel=1e-8)
     assert weight_overlap(sigma, 2 * sigma, 0.0, n_keys) == pytest.approx(1 / n_keys, rel=1e-8)
 
 
-@pytest.mark.parametrize(("sigma", "other", "correlation"), [(0.4, 2.0, -0.3), (1.0, 1.0, 0.01)])
+@pytest.mark.parametrize("sigma, other, correlation", [(0.4, 2.0, -0.3), (1.0, 1.0, 0.01)])
 def test_overlap_of_two_keys_is_a_mean_of_logistic_functions(sigma, other, correlation):
     """w = 1 / (1 + e^-x) with x the difference of two scores: E w w' + (1 - w)(1 - w') = 2 E w
     w'.

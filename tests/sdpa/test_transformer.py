@@ -23,7 +23,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("design", "mlp"), CASES)
+@pytest.mark.parametrize("design, mlp", CASES)
 def test_gradients_are_differences_of_the_loss(design, mlp):
     """Of two blocks, along a random direction of each array."""
     rng = np.random.default_rng(5)

@@ -27,7 +27,7 @@ def replay(query_std, key_std):
         yield tokens[2:] @ to_queries[trial], tokens @ to_keys[trial]
 
 
-@pytest.mark.parametrize(("scheme", "stds"), [("t5", (48**-0.5, 12**-0.5)), ("gpt2", (0.02, 0.02))])
+@pytest.mark.parametrize("scheme, stds", [("t5", (48**-0.5, 12**-0.5)), ("gpt2", (0.02, 0.02))])
 def test_a_layer_is_that_of_its_definition(scheme, stds):
     cell = replace(CELL, scheme=Scheme.parse(scheme))
     queries, keys = map(np.array, zip(*replay(*stds), strict=True))

@@ -40,7 +40,7 @@ def _losses(cell):
     return np.array([found.losses.mean() for _, _, found in _states(cell)])
 
 
-@pytest.mark.parametrize(("initial", "of_queries"), [("unit", 1 / 8), ("small", 0.02)])
+@pytest.mark.parametrize("initial, of_queries", [("unit", 1 / 8), ("small", 0.02)])
 def test_a_start_is_that_of_its_definition(initial, of_queries):
     """At width 64, with two blocks: W_O and the last matrix of the MLP are divided by 2."""
     cell = replace(SMALL, width=64, initial=initial)
@@ -60,7 +60,7 @@ def test_a_start_is_that_of_its_definition(initial, of_queries):
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "learning_rate", "rate"), [("adam", 0.01, QUARTER), ("momentum", 1.0, ROOT)]
+    "optimizer, learning_rate, rate", [("adam", 0.01, QUARTER), ("momentum", 1.0, ROOT)]
 )
 def test_a_divisor_is_a_smaller_start_and_rate(optimizer, learning_rate, rate):
     divided = replace(SMALL, optimizer=optimizer, learning_rate=learning_rate)
@@ -224,7 +224,7 @@ def rates_table(losses):
 
 
 @pytest.mark.parametrize(
-    ("losses", "best", "band", "octaves"),
+    "losses, best, band, octaves",
     [
         ((2.0, 1.5, 1.5149, 1.6), 1, (1, 2), 1),
         ((2.0, 1.5, 1.5151, 1.5), 1, (1, 1), 0),  # a gap ends the band; of equals, the first

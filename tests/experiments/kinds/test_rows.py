@@ -14,7 +14,7 @@ from tests.plain_rows import RULES
 CELL = Cell(d_k=5, n_keys=3, n_queries=2, key_std=1.5, query_std=1.5, scaling=RULES)
 
 
-@pytest.mark.parametrize(("mask", "seen"), [("none", (3, 3)), ("causal", (2, 3))])
+@pytest.mark.parametrize("mask, seen", [("none", (3, 3)), ("causal", (2, 3))])
 def test_scores_and_weights_are_those_of_the_draws(mask, seen):
     cell = replace(CELL, mask=mask)
     rng = np.random.default_rng(1)
