@@ -2,8 +2,8 @@
 written from their public reports.
 """
 
-import math
 from functools import partial
+from math import inf, sqrt
 
 import numpy as np
 
@@ -19,11 +19,11 @@ def attention(
     divisor="d_k**0.5",
     cap=0.0,
     slopes=0.0,
-    behind=math.inf,
-    ahead=math.inf,
+    behind=inf,
+    ahead=inf,
     last=True,
-    fill=-math.inf,
-    sink=-math.inf,
+    fill=-inf,
+    sink=-inf,
 ):
     """The one that all are made of.
 
@@ -68,7 +68,7 @@ def in_blocks(q, k, v, start=-np.inf, keep=True):
     top, total, out = start, 0.0, 0.0
     for cut in range(0, k.shape[2], 64):
         block = slice(cut, cut + 64)
-        scores = q @ k[:, :, block].mT / math.sqrt(q.shape[3])
+        scores = q @ k[:, :, block].mT / sqrt(q.shape[3])
         new = np.maximum(top, scores.max(axis=-1, keepdims=True))
         shares, kept = np.exp(scores - new), np.exp(top - new)
         total = total * kept + shares.sum(axis=-1, keepdims=True)

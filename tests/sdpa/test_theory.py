@@ -7,6 +7,7 @@ from math import exp, inf, log, log1p, pi, sqrt
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.integrate import quad, simpson
@@ -77,7 +78,7 @@ def test_saturation_between_nodes_is_that_of_each_row(n_keys):
     ],
 )
 def test_rows_of_any_spread_and_length_have_the_values_of_their_integrals(n_keys, sigmas):
-    order = np.random.default_rng(0).permutation(len(n_keys))
+    order = default_rng(0).permutation(len(n_keys))
     n_keys, sigma = np.array(n_keys)[order], np.array(sigmas)[order]
     found = gaussian_rows(sigma, n_keys)
     rows = list(map(GaussianRow, sigma, n_keys))
@@ -99,7 +100,7 @@ def test_the_law_of_scores_is_elementary_for_even_d_k(d_k):
 
 def test_the_largest_of_several_scores_that_share_a_query():
     """As simulated; and far out, where the union bound is exact."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     q, k = rng.standard_normal((200_000, 1, 3)), rng.standard_normal((200_000, 7, 3))
     largest = (q * k).sum(-1).max(-1)
     s = np.array([-0.5, 1.0, 4.0])

@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 from experiments.kinds.language import cell as language
 from experiments.kinds.language import corpus
@@ -28,7 +30,7 @@ SMALL = Cell(
 
 def _states(cell):
     """The states of a run under the only rule of a cell, with copies of its decoder."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     start = cell.start(rng)
     places = rng.integers(10_000, size=(cell.steps + 1, cell.n_sequences))
     (design,) = cell.designs()
@@ -46,7 +48,7 @@ def test_a_start_is_that_of_its_definition(initial, of_queries):
     cell = replace(SMALL, width=64, initial=initial)
     (design,) = cell.designs()
     assert design.rope_base == 10_000
-    start = cell.start(np.random.default_rng(0))
+    start = cell.start(default_rng(0))
     found = vars(start.blocks[1]) | vars(start)
     of_block = {"value": 1 / 8, "output": 1 / 16, "up": 1 / 8, "down": 1 / 32}
     expected = of_block | {
@@ -67,7 +69,7 @@ def test_a_divisor_is_a_smaller_start_and_rate(optimizer, learning_rate, rate):
     plain = replace(divided, scaling=(PLAIN,), initial_divisor=QUARTER, rate_divisor=rate)
     expected = _losses(divided)
     assert expected[-1] < expected[0] - 1
-    np.testing.assert_allclose(_losses(plain), expected, rtol=1e-5)
+    assert_allclose(_losses(plain), expected, rtol=1e-5)
     for part in ("initial_divisor", "rate_divisor"):  # neither is enough alone
         alone = _losses(replace(plain, **{part: PLAIN}))
         assert np.abs(alone - expected).max() > 0.01
@@ -84,7 +86,7 @@ def test_records_are_those_of_the_batch():
     variance, *of_weights = (rows[name].value.item() for name in names)
     lengths = np.sqrt((to_q.astype(float) ** 2).sum(axis=-1))
     expected = [np.sqrt(variance), *of_weights, np.sqrt((lengths**2).mean()), np.median(lengths)]
-    np.testing.assert_allclose(heads[1, 1], expected, rtol=1e-5)
+    assert_allclose(heads[1, 1], expected, rtol=1e-5)
 
 
 def test_a_clipped_step_has_the_norm_of_the_limit():
@@ -123,22 +125,21 @@ def test_a_divisor_of_one_pass_alone():
     backward = first(replace(SMALL, scaling=(PLAIN,), gradient_divisor=ROOT))
     top = -1  # the block whose gradient passes through no other
     for one, other, factor in ((forward, divided, 16), (backward, plain, 1 / 16)):
-        np.testing.assert_array_equal(one.losses, other.losses)
+        assert_array_equal(one.losses, other.losses)
         q, expected = one.to_blocks[top].q, factor * other.to_blocks[top].q
-        np.testing.assert_allclose(q, expected, rtol=1e-4, atol=1e-9)
+        assert_allclose(q, expected, rtol=1e-4, atol=1e-9)
 
 
 def test_careful_readings_are_of_all_text_in_double_precision():
     cell = replace(SMALL, scaling=(PLAIN,), readings="careful", n_keys=64)
     careful, quick = (
-        language.measure(one, 1, np.random.default_rng(0))
-        for one in (cell, replace(cell, readings="quick"))
+        language.measure(one, 1, default_rng(0)) for one in (cell, replace(cell, readings="quick"))
     )
-    np.testing.assert_array_equal(careful.of_runs[..., :-1, :], quick.of_runs[..., :-1, :])
-    np.testing.assert_allclose(careful.of_heads, quick.of_heads, rtol=1e-3, atol=1e-8)
+    assert_array_equal(careful.of_runs[..., :-1, :], quick.of_runs[..., :-1, :])
+    assert_allclose(careful.of_heads, quick.of_heads, rtol=1e-3, atol=1e-8)
     assert (careful.of_heads[..., -1, :, :, :] != quick.of_heads[..., -1, :, :, :]).all()
 
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     start, (design,) = cell.start(rng), cell.designs()
     shape = cell.steps + 1, cell.n_sequences
     places = rng.integers(len(corpus.trained_on("python")) - 64, size=shape)
