@@ -2,11 +2,15 @@
 written from their public reports.
 """
 
+import re
 from functools import partial
 from math import inf, sqrt
 
 import numpy as np
 
+from tests.prose import PAGES
+
+PAGE = PAGES["docs/audit.md"]
 CAUSAL = {"mask": "causal"}
 NUMBERS = 0.5, 0.25, 0.125
 BY_HEAD = np.float32(NUMBERS)[:, None, None]  # which leaves single precision as it is
@@ -84,6 +88,14 @@ def in_turn(q, k, v):
 def of_unit_root_mean_squares(q, k, v):
     q, k = (x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True)) for x in (q, k))
     return attention(q, k, v)
+
+
+def of_page(package):
+    """The function of docs/audit.md that imports a package first, as written there."""
+    block = re.search(rf"```python\n(import {package}\b.*?)```", PAGE, re.DOTALL)[1]
+    names = {}
+    exec(block, names)
+    return names["attention"]
 
 
 FORMULAS = {

@@ -195,11 +195,6 @@ def test_a_grey_line_is_short_whatever_the_sweep(made):
         assert "and more axes; 20 trials." in caption
 
 
-def title_of(panel, what: Shown) -> str:
-    """The metric of a panel in words."""
-    return panel.title or what.results.metrics[panel.metric].title
-
-
 def points_of(bars) -> np.ndarray:
     """x, y and both ends of each interval, along the axis of the interval."""
     line, _, (ends,) = bars
@@ -280,7 +275,7 @@ def assert_lines(what: Shown, drawing: Drawing, caption: str) -> None:
     picture = what.lines
     is_hollow = False
     for place, panel in enumerate(picture.panels):
-        title = title_of(panel, what)
+        title = panel.title or what.results.metrics[panel.metric].title
         assert ("median" in (panel.title or panel.metric)) == panel.metric.endswith("_median")
         axes = [ax for ax in drawing.axes if title in ax.get_title().replace("\n", " ")]
         axes = drawing.axes if len(picture.panels) == 1 else axes

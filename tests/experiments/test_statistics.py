@@ -3,7 +3,6 @@ jackknife.
 """
 
 import math
-from functools import reduce
 
 import numpy as np
 import pytest
@@ -16,11 +15,8 @@ from experiments.measuring.intervals import Limits, mean_interval, share_interva
 from experiments.measuring.moments import Moments, ScoreMoments
 from experiments.measuring.quantiles import MAX_BINS, Histograms
 from experiments.measuring.row_metrics import METRICS
+from experiments.running.work import merged
 from tests.plain_rows import RULES
-
-
-def merged(parts):
-    return reduce(lambda one, other: one.merge(other), parts)
 
 
 def close(expected):

@@ -1,20 +1,30 @@
-"""The check of measured against exact values, on tables made by hand."""
+"""The check of measured against exact values, on tables made by hand and of planted faults."""
 
 import re
 from dataclasses import replace
 
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from scipy import stats
 
 from experiments.config.sweep import Sweep
-from experiments.kinds.saturation.cell import EXPERIMENT, Cell
+from experiments.kinds.saturation.cell import EXPERIMENT, KERNEL, Cell
 from experiments.measuring.cells import CELL
+from experiments.measuring.experiment import MEASURED
 from experiments.tables.analyse import agreement
 from experiments.tables.results import Results
+from experiments.tables.rows import tabulated, with_exact
 from experiments.tables.verdicts import verdicts
 from sdpa import Scaling
 
+FAULTS = {
+    "none": {},
+    "no mask": {"mask": "none"},
+    "divisor off by 1%": {"scaling": (Scaling.parse("8.08"),)},
+    "wide keys": {"key_std": 1.02},
+    "keys with a mean": {"key_mean": 0.2},
+}
 SCALED = Cell(d_k=4, n_keys=8, n_queries=5, scaling=(Scaling.parse("d_k^1/2"),))
 T = stats.t.ppf(0.975, 24)
 
@@ -115,3 +125,15 @@ def test_the_alarm_counts_the_tests(z, alarms):
     assert found.p_value == pytest.approx(7 * 2 * stats.t.sf(z, 24), rel=1e-3)
     expected = rf"disagree, p = .*\n  entropy of s0, .*: z = \+{z:.2f}"
     assert bool(re.search(expected, found.alarm())) == bool(found.alarm()) == alarms
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_of_measuring_raises_the_alarm(fault):
+    """In cells of the size of shipped ones."""
+    cell = replace(SCALED, d_k=64, n_keys=64, n_queries=64, mask="causal")
+    drawn = replace(cell, **FAULTS[fault])
+    measurement = KERNEL.measure(drawn, 100, default_rng(1))
+    table = tabulated(EXPERIMENT, [cell], [measurement])[MEASURED]
+    found = agreed(with_exact(EXPERIMENT, table))
+    assert len(found.values) > 10
+    assert bool(found.alarm()) == (fault != "none"), found.alarm()

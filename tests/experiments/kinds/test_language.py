@@ -28,12 +28,12 @@ SMALL = Cell(
 )
 
 
-def _states(cell):
-    """The states of a run under the only rule of a cell, with copies of its decoder."""
-    rng = default_rng(0)
+def _states(cell, rng=None, end=10_000):
+    """The states of a run under the first rule of a cell, with copies of its decoder."""
+    rng = rng or default_rng(0)
     start = cell.start(rng)
-    places = rng.integers(10_000, size=(cell.steps + 1, cell.n_sequences))
-    (design,) = cell.designs()
+    places = rng.integers(end, size=(cell.steps + 1, cell.n_sequences))
+    design, *_ = cell.designs()
     for step, decoder, found in run(cell, design, start, places):
         yield step, decoder.copy(), found
 
@@ -139,12 +139,8 @@ def test_careful_readings_are_of_all_text_in_double_precision():
     assert_allclose(careful.of_heads, quick.of_heads, rtol=1e-3, atol=1e-8)
     assert (careful.of_heads[..., -1, :, :, :] != quick.of_heads[..., -1, :, :, :]).all()
 
-    rng = default_rng(0)
-    start, (design,) = cell.start(rng), cell.designs()
-    shape = cell.steps + 1, cell.n_sequences
-    places = rng.integers(len(corpus.trained_on("python")) - 64, size=shape)
-    states = run(cell, design, start, places)
-    decoder = next(decoder for step, decoder, _ in states if step == cell.steps)
+    *_, (_, decoder, _) = _states(cell, end=len(corpus.trained_on("python")) - 64)
+    (design,) = cell.designs()
     rest = corpus.held_out("python")
     firsts = range(0, len(rest) - 64, 64)
     expected = [losses(decoder, rest[None, i : i + 65], design).mean() for i in firsts]
@@ -199,9 +195,7 @@ def test_a_learned_gain_moves_towards_the_divisor():
     """The first of the shipped runs, without recording."""
     cell = Cell(64, 64, 0.004, (PLAIN, ROOT), normalize="rms", gain="learned")
     rng = Chunk(language.EXPERIMENT, cell, 0, 1, seed=0).generator()
-    start, shape = cell.start(rng), (cell.steps + 1, cell.n_sequences)
-    places = rng.integers(len(corpus.trained_on(cell.text)) - cell.n_keys, size=shape)
-    *_, (_, decoder, _) = run(cell, next(cell.designs()), start, places)
+    *_, (_, decoder, _) = _states(cell, rng, len(corpus.trained_on(cell.text)) - cell.n_keys)
     gains = [block.query_gain.item() for block in decoder.blocks]
     (printed,) = numbers("the gains of the four layers end at #, #, # and #")
     assert [*map(agrees, printed, gains)] == [True] * 4
