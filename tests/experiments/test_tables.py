@@ -172,8 +172,8 @@ def test_a_sidecar_has_what_determines_its_tables_alone(copied):
 def test_a_sample_of_cells_without_chunks_is_measured_again(tiny, tmp_path, monkeypatch):
     """Of every experiment; here all cells."""
     config, source = tiny
-    for sweep in config.sweeps:
-        Stored(tmp_path, sweep).write(Stored(source, sweep).read())
+    for table in Study(config, source).values():
+        Stored(tmp_path, table.sweep).write(table)
     monkeypatch.setattr(checks, "_SHARE", 1.0)
     count = sum(len(sweep.cells) for sweep in config.sweeps)
 
@@ -199,7 +199,7 @@ def test_a_sample_of_cells_without_chunks_is_measured_again(tiny, tmp_path, monk
 
 def test_every_column_is_described_once(tiny, tmp_path):
     config, source = tiny
-    tables = {sweep.name: Stored(source, sweep).read() for sweep in config.sweeps}
+    tables = Study(config, source)
     for table in tables.values():
         Stored(tmp_path, table.sweep).write(table)
     write_columns(Job(config, tmp_path, Reporter(verbose=True)))
