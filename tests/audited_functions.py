@@ -2,11 +2,15 @@
 written from their public reports.
 """
 
-import math
+import re
 from functools import partial
+from math import inf, sqrt
 
 import numpy as np
 
+from tests.prose import PAGES
+
+PAGE = PAGES["docs/audit.md"]
 CAUSAL = {"mask": "causal"}
 NUMBERS = 0.5, 0.25, 0.125
 BY_HEAD = np.float32(NUMBERS)[:, None, None]  # which leaves single precision as it is
@@ -19,11 +23,11 @@ def attention(
     divisor="d_k**0.5",
     cap=0.0,
     slopes=0.0,
-    behind=math.inf,
-    ahead=math.inf,
+    behind=inf,
+    ahead=inf,
     last=True,
-    fill=-math.inf,
-    sink=-math.inf,
+    fill=-inf,
+    sink=-inf,
 ):
     """The one that all are made of.
 
@@ -68,7 +72,7 @@ def in_blocks(q, k, v, start=-np.inf, keep=True):
     top, total, out = start, 0.0, 0.0
     for cut in range(0, k.shape[2], 64):
         block = slice(cut, cut + 64)
-        scores = q @ k[:, :, block].mT / math.sqrt(q.shape[3])
+        scores = q @ k[:, :, block].mT / sqrt(q.shape[3])
         new = np.maximum(top, scores.max(axis=-1, keepdims=True))
         shares, kept = np.exp(scores - new), np.exp(top - new)
         total = total * kept + shares.sum(axis=-1, keepdims=True)
@@ -84,6 +88,14 @@ def in_turn(q, k, v):
 def of_unit_root_mean_squares(q, k, v):
     q, k = (x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True)) for x in (q, k))
     return attention(q, k, v)
+
+
+def of_page(package):
+    """The function of docs/audit.md that imports a package first, as written there."""
+    block = re.search(rf"```python\n(import {package}\b.*?)```", PAGE, re.DOTALL)[1]
+    names = {}
+    exec(block, names)
+    return names["attention"]
 
 
 FORMULAS = {

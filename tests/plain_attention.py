@@ -1,35 +1,32 @@
 """The steps of attention in plain Python, loops and `math` on lists of rows."""
 
-import math
+from math import exp, fsum, inf, log, sqrt
 
 
 def dot(x, y):
-    return math.fsum(a * b for a, b in zip(x, y, strict=True))
+    return fsum(a * b for a, b in zip(x, y, strict=True))
 
 
 def shifted(row):
     largest = max(row)
-    return [math.exp(x - largest) for x in row]
+    return [exp(x - largest) for x in row]
 
 
 def softmax_of_row(row):
     exponentials = shifted(row)
-    total = math.fsum(exponentials)
+    total = fsum(exponentials)
     return [x / total for x in exponentials]
 
 
 def entropy(row):
-    return -math.fsum(w * math.log(w) for w in row if w > 0)
+    return -fsum(w * log(w) for w in row if w > 0)
 
 
 def attention(q, k, v=(), divisor=None, hidden=lambda _i, _j: False):
     """All steps of attention; without values, outputs are empty."""
-    divisor = divisor or math.sqrt(len(q[0]))
+    divisor = divisor or sqrt(len(q[0]))
     scores = [[dot(query, key) for key in k] for query in q]
-    raw = [
-        [-math.inf if hidden(i, j) else x for j, x in enumerate(row)]
-        for i, row in enumerate(scores)
-    ]
+    raw = [[-inf if hidden(i, j) else x for j, x in enumerate(row)] for i, row in enumerate(scores)]
     scaled = [[x / divisor for x in row] for row in raw]
     exponentials = [shifted(row) for row in scaled]
     before, weights = (list(map(softmax_of_row, rows)) for rows in (raw, scaled))
@@ -43,7 +40,7 @@ def attention(q, k, v=(), divisor=None, hidden=lambda _i, _j: False):
         "scores": scores,
         "divisor": [[divisor]],
         "scaled_scores": scaled,
-        "exponentials": [[*row, math.fsum(row)] for row in exponentials],
+        "exponentials": [[*row, fsum(row)] for row in exponentials],
         "weights": weights,
         "undivided_weights": before,
         "divisor_effect": effect,

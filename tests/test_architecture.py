@@ -98,7 +98,7 @@ def test_the_library_computes_with_numpy_and_scipy_alone():
             assert not re.search(draws, source), name
 
 
-@pytest.mark.parametrize(("part", "later"), [("cell", LATER), ("figures", SLOW)])
+@pytest.mark.parametrize("part, later", [("cell", LATER), ("figures", SLOW)])
 @pytest.mark.parametrize("name", experiment_names())
 def test_measuring_and_declarations_load_no_table_or_drawing(name, part, later):
     assert trespasses(reached(f"experiments.kinds.{name}.{part}"), later) == set()
@@ -146,7 +146,7 @@ def tokens_of(source):
     return len(code) - docstrings
 
 
-@pytest.mark.parametrize(("folders", "budget"), BUDGETS)
+@pytest.mark.parametrize("folders, budget", BUDGETS)
 def test_folders_stay_within_their_budget(folders, budget):
     files = [
         path for folder in re.findall(r"\w+", folders) for path in (ROOT / folder).rglob("*.py")

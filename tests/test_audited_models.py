@@ -7,22 +7,17 @@ import numpy as np
 import pytest
 
 from sdpa import audit
-from tests.suite_process import ROOT
+from tests.audited_functions import PAGE, of_page
 
 pytestmark = [pytest.mark.models, pytest.mark.filterwarnings("ignore")]
 
-PAGE = (ROOT / "docs" / "audit.md").read_text()
 TABLE = re.findall(r"^\| (PyTorch|JAX) ([\d.]+) \| (\w+) \| (\w+) \| (.+) \|$", PAGE, re.MULTILINE)
 assert len(TABLE) >= 4  # no rows would be no tests
 
 
 def wrapper(package):
-    """The wrapper of docs/audit.md, as written there."""
     pytest.importorskip(package)
-    block = re.search(rf"```python\n(import {package}\n.*?)```", PAGE, re.DOTALL)[1]
-    names = {}
-    exec(block, names)
-    return names["attention"]
+    return of_page(package)
 
 
 def test_the_wrapper_of_pytorch_runs_and_its_mask_starts_at_the_first_key():
@@ -41,7 +36,7 @@ def in_torch(backend, arrays):
     return attention
 
 
-@pytest.mark.parametrize(("package", "number", "backend", "arrays", "found"), TABLE)
+@pytest.mark.parametrize("package, number, backend, arrays, found", TABLE)
 def test_a_row_of_the_table_is_found_again(package, number, backend, arrays, found):
     function = wrapper("jax") if package == "JAX" else in_torch(backend, arrays)
     here = version("jax" if package == "JAX" else "torch")

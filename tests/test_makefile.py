@@ -43,7 +43,7 @@ OTHERS = {"V": "1", "EXAMPLE": "abc", "SWEEP": "other", "CONFIG": ODD, "JOBS": "
 
 
 @pytest.mark.parametrize(
-    ("words", "environment", "expected"),
+    "words, environment, expected",
     [
         (["all", f"CONFIG={ODD}", "SWEEP=mine,other"], {}, {"CONFIG": ODD, "SWEEP": "mine,other"}),
         (["walk", "Q=-q.csv", "MASK=causal"], {}, {"Q": "-q.csv", "MASK": "causal"}),

@@ -47,7 +47,7 @@ def numbers(model, q, k):
 
 
 @pytest.mark.parametrize(
-    ("options", "mask"),
+    "options, mask",
     [
         ({"scale": 0.5}, np.ones((N, N), bool)),
         ({"is_causal": True, "enable_gqa": True}, TRIANGLE),

@@ -168,7 +168,7 @@ def test_the_shipped_tables_give_the_shipped_pictures():
 
 
 @pytest.mark.parametrize(
-    ("config", "folder"), [("config.yaml", RESULTS), ("config.full.yaml", RESULTS / "config.full")]
+    "config, folder", [("config.yaml", RESULTS), ("config.full.yaml", RESULTS / "config.full")]
 )
 def test_shipped_tables_are_those_of_their_config(config, folder):
     """Not those of an earlier config, as `plan` would say."""

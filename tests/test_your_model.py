@@ -57,7 +57,7 @@ def tensors(*shapes):
 
 
 @pytest.mark.parametrize(
-    ("options", "mask", "call"),
+    "options, mask, call",
     [
         ({}, None, ("d_k^1/2", "none")),
         ({"scale": 7**-0.5}, None, ("2.645751", "none")),
@@ -95,7 +95,7 @@ ROOT = ["d_k^1/2"] * 3
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "divisors"),
+    "name, options, divisors",
     [
         ("Llama", GROUPED, ROOT),
         ("Gemma3Text", GROUPED | {"query_pre_attn_scalar": 64}, ["8"] * 3),

@@ -94,7 +94,12 @@ def _tick_numbers(ax: Axes, numbers: pd.Series) -> None:
     ax.xaxis.set_minor_locator(NullLocator())
 
 
-def scale_y(ax: Axes, values: Floats, *, may_be_log: bool = True) -> None:
+def scale_y(
+    ax: Axes,
+    values: Floats,
+    *,
+    may_be_log: bool = True,
+) -> None:
     """A y axis for some values, logarithmic if it may be and they are positive with a wide range."""
     if may_be_log and spans_widely(values):
         ax.set_yscale("log")
@@ -145,7 +150,11 @@ def _has_room(ax: Axes) -> bool:
     return bool((np.diff(heights) > _LABEL_HEIGHT).all())
 
 
-def legend(ax: Axes, title: str = "", keys: dict[str, Line2D] | None = None) -> None:
+def legend(
+    ax: Axes,
+    title: str = "",
+    keys: dict[str, Line2D] | None = None,
+) -> None:
     """A legend for the labelled lines above all axes of a figure, which grows; or for fewer keys, by
     label.
     """

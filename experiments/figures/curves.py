@@ -71,7 +71,13 @@ def assumptions(shown: Shown) -> Drawing:
 
 
 def _plot_ratios(
-    ax: Axes, rows: pd.DataFrame, metric: str, at: Floats, *, color: Colour, label: str
+    ax: Axes,
+    rows: pd.DataFrame,
+    metric: str,
+    at: Floats,
+    *,
+    color: Colour,
+    label: str,
 ) -> None:
     """A metric over its value in the first row, at heights, hollow where it has too few draws; small
     ratios as numbers at the edge.

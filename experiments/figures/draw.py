@@ -98,7 +98,9 @@ def pictures_of(folder: Path, results: Results) -> Iterator[Picture]:
 
 
 def figure_products(
-    folder: Path, sweeps: Iterable[Results], formats: Collection[str] = ()
+    folder: Path,
+    sweeps: Iterable[Results],
+    formats: Collection[str] = (),
 ) -> Iterator[Product]:
     """The figures of sweeps as files; their words are parameters of the products."""
     for results in sweeps:

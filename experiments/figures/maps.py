@@ -152,7 +152,11 @@ def _ratio(log: float) -> str:
     return f"{ratio:.2g}" if ratio < 100 else f"{ratio:.0f}"
 
 
-def _plot_crossings(ax: Axes, crossings: pd.DataFrame, shown: pd.DataFrame) -> None:
+def _plot_crossings(
+    ax: Axes,
+    crossings: pd.DataFrame,
+    shown: pd.DataFrame,
+) -> None:
     """The line where the ratio is 1, one point per n_keys: measured with its interval, and exact as a
     stroke. Numbers make room.
     """
@@ -219,7 +223,11 @@ def _plot_contours(ax: Axes, shares: pd.DataFrame) -> None:
     ax.clabel(lines, fmt="%g", fontsize=8.5, manual=places)
 
 
-def _plot_freezing(ax: Axes, cell: Cell, shown: pd.DataFrame) -> bool:
+def _plot_freezing(
+    ax: Axes,
+    cell: Cell,
+    shown: pd.DataFrame,
+) -> bool:
     """The line query_std key_std d_k^(1/2 - p) = sqrt(2 ln n_keys), in the plane of a cell and its
     rule, if its entries are independent and Gaussian of mean 0; True if it crosses the map.
     """

@@ -101,7 +101,11 @@ def _png(drawing: Drawing, made: Picture) -> bytes:
     return png.getvalue()
 
 
-def _pixels(strip: Strip, width: int, colour: str = INK) -> npt.NDArray[np.uint8]:
+def _pixels(
+    strip: Strip,
+    width: int,
+    colour: str = INK,
+) -> npt.NDArray[np.uint8]:
     """A text on white, over a width in pixels, as RGBA, (rows, width, 4)."""
     inches = width / DPI
     drawn = mpl.figure.Figure(figsize=(inches, strip.inches), dpi=DPI)

@@ -10,8 +10,8 @@ Ratios are those of norms, unscaled over d_k^1/2. Below a crossing the unscaled 
 with d_k^1/2 (level 1), or than a tenth of it (level 0.1); above it, it is smaller.
 """
 
-import math
 from collections.abc import Iterator
+from math import exp, isnan, log, nan
 
 import numpy as np
 import pandas as pd
@@ -126,7 +126,7 @@ def _ratio(
         "ratio": over("", "").where(known),
         "ratio_low": over("_low", "_high").where(known),
         "ratio_high": high.where(known),
-        "ratio_exact": over("_exact", "_exact") if f"{metric}_exact" in pairs else math.nan,
+        "ratio_exact": over("_exact", "_exact") if f"{metric}_exact" in pairs else nan,
         FEW_DRAWS: [" ".join(filter(None, names)) for names in zip(*few, strict=True)],
     }
 
@@ -161,10 +161,10 @@ def _crossings(cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
     at, *curves = interpolated(x, *np.log(ratios.to_numpy(dtype=float)).T)
     for level in (EQUAL, TENTH):
         middle, low, high, exact = (
-            math.exp(fall_through_zero(at, curve - math.log(level))) for curve in curves
+            exp(fall_through_zero(at, curve - log(level))) for curve in curves
         )
-        if math.isnan(middle):
-            low = high = math.nan
+        if isnan(middle):
+            low = high = nan
         yield {
             "level": level,
             "crossing": middle,
@@ -173,7 +173,7 @@ def _crossings(cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
             "crossing_exact": exact,
             "smallest_d_k": cells["d_k"].min(),
             "largest_d_k": cells["d_k"].max(),
-            "ratio_at_largest": known["ratio"].iloc[-1] if len(known) else math.nan,
+            "ratio_at_largest": known["ratio"].iloc[-1] if len(known) else nan,
         }
 
 

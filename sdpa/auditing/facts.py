@@ -1,14 +1,14 @@
 """Facts of an attention, fitted to its weights, and their words."""
 
-import math
 from dataclasses import replace
 from itertools import product
+from math import ceil, inf, isinf, log, nan
 
 import numpy as np
 
 from sdpa.auditing.model import Array, Attention
 
-_EMPTY = {"zero": 0.0, "nan": math.nan, "uniform": 1.0}  # weights, times the number of keys
+_EMPTY = {"zero": 0.0, "nan": nan, "uniform": 1.0}  # weights, times the number of keys
 _POWERS = {"^1/2": 0.5, "": 1.0, "^1/4": 0.25}
 
 
@@ -19,12 +19,12 @@ def fit(a: Attention, weights: Array, dtype: str) -> Attention:
     may_be_zero = ~a.hidden & (a.weights < 100 * info.tiny)
     logs = np.log(np.abs(weights))
     seen = np.isfinite(logs) | may_be_zero
-    logs[np.abs(weights) < info.tiny] = math.nan  # zeros, and numbers of few digits
-    logs[~a.has_keys] = math.nan
+    logs[np.abs(weights) < info.tiny] = nan  # zeros, and numbers of few digits
+    logs[~a.has_keys] = nan
     if (np.abs(np.diff(logs)) > 1e-6).any():
         # Among other weights, equal ones of all keys are those of a query that sees none.
         is_equal = np.ptp(logs, axis=-1) < 1e-6
-        logs[is_equal] = math.nan
+        logs[is_equal] = nan
         seen[is_equal] = False
     a = replace(a, seen=seen, empty=_empty(a, weights))
     if not seen.any():
@@ -85,7 +85,7 @@ def _with_blocks(a: Attention, logs: Array) -> Attention:
     if not len(borders):
         return a
     if len(borders) > n_keys // 4:
-        return replace(a, coefficients={"q·k": math.nan})
+        return replace(a, coefficients={"q·k": nan})
     return replace(a, blocks=f"borders at keys {np.array2string(borders, threshold=8)} of {n_keys}")
 
 
@@ -106,7 +106,7 @@ def _with_sums(a: Attention, weights: Array, near: float) -> Attention:
         fitted = total * np.where(e_sink > 0, shares / (shares + e_sink), 1)
         if np.allclose(fitted[rows], sums[rows], rtol=tolerance):
             return replace(a, total=total, sink=np.log(e_sink))
-    return replace(a, total=math.nan)
+    return replace(a, total=nan)
 
 
 def words_of(attentions: list[Attention]) -> dict[str, str]:
@@ -153,8 +153,8 @@ def _factors(a: Attention) -> dict[str, float]:
         "n_keys": n_keys,
         "d_v": d_v,
         "n_heads": n_heads,
-        "(d_k up to whole 128s)": math.ceil(d_k / 128) * 128,
-        "ln(n_keys)": math.log(n_keys),
+        "(d_k up to whole 128s)": ceil(d_k / 128) * 128,
+        "ln(n_keys)": log(n_keys),
         "(1 + d_k^1/2)": 1 + d_k**0.5,
     }
     factors = {"": 1.0}
@@ -171,8 +171,8 @@ def _keys(given: list[Attention]) -> str:
     for place, x in ("", last), (", with queries at the first positions", first):
         low = x.min(where=seen > 0, initial=999)
         high = x.max(where=seen > 0, initial=-999)
-        start = low if low > x.min() else -math.inf
-        stop = high if high < x.max() else math.inf
+        start = low if low > x.min() else -inf
+        stop = high if high < x.max() else inf
         words = f"from {_position(start)} to {_position(stop)}{place}"
         rules[words] = (x >= low) & (x <= high)
     rules |= {"those of the mask": 1 - hidden, "those that the mask should hide": hidden}
@@ -185,10 +185,10 @@ def _keys(given: list[Attention]) -> str:
 def _position(offset: float) -> str:
     """A position in words, from its distance to the query's own.
 
-    >>> _position(-math.inf), _position(0.0), _position(2.0)
+    >>> _position(-inf), _position(0.0), _position(2.0)
     ('the first', "the query's own", "2 after the query's own")
     """
-    if math.isinf(offset):
+    if isinf(offset):
         return "the first" if offset < 0 else "the last"
     if offset == 0:
         return "the query's own"

@@ -1,9 +1,9 @@
 """An attention in double precision, whose scores are a sum of declared features of its inputs."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -86,7 +86,7 @@ class Attention:
     @cached_property
     def masked(self) -> Array:
         """Scores, -inf where a key has no weight."""
-        return np.where(self.seen, self.scores, -math.inf)
+        return np.where(self.seen, self.scores, -inf)
 
     @property
     def top(self) -> Array:
@@ -104,11 +104,15 @@ class Attention:
         return self.weights @ self.v
 
 
-def softmax(scores: Array, axis: int = -1, sink: Array | float = -math.inf) -> Array:
+def softmax(
+    scores: Array,
+    axis: int = -1,
+    sink: Array | float = -inf,
+) -> Array:
     """e^score over its sum along an axis and that of a sink; 0 for a score of -inf."""
     sums = np.logaddexp.reduce(scores, axis=axis, keepdims=True)
     shares = np.exp(scores - np.logaddexp(sums, sink))
-    return np.where(scores == -math.inf, 0, shares)
+    return np.where(scores == -inf, 0, shares)
 
 
 def in_turn(x: Array, groups: int) -> Array:

@@ -55,7 +55,11 @@ _WITHIN = _POWERS @ np.linalg.inv(_VANDERMONDE) / _W
 _FUNCTIONS = ((0, 0), (1, 0), (2, 0), (0, 1))  # (q, a) of 1, x, x^2 and c
 
 
-def capped(z: FloatArray, sigma: float, softcap: float) -> tuple[FloatArray, FloatArray]:
+def capped(
+    z: FloatArray,
+    sigma: float,
+    softcap: float,
+) -> tuple[FloatArray, FloatArray]:
     """softcap tanh(sigma z / softcap), the capped scores, and their slope t in the scores."""
     if not softcap:
         return sigma * z, np.ones_like(z)

@@ -215,7 +215,11 @@ class CosineRows:
         chances, transforms = self._transforms[key]
         return count * float(chances @ sum_below((count - 1) * transforms))
 
-    def _transformed(self, counts: Span, log_ratio: float) -> tuple[FloatArray, ComplexArray]:
+    def _transformed(
+        self,
+        counts: Span,
+        log_ratio: float,
+    ) -> tuple[FloatArray, ComplexArray]:
         """Chances of scores m that may have nearly all weight, and ln E exp(-p e^(s - m))."""
         fewest = counts[0]
         scores, chances = self.law.largest(counts, self._breaks(fewest, log_ratio))

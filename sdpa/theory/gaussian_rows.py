@@ -158,7 +158,11 @@ def gaussian_rows(
     return np.asarray(np.maximum(found, 0.0))
 
 
-def _rows_of_piece(sigma: FloatArray, n_keys: IntArray, names: Sequence[str]) -> FloatArray:
+def _rows_of_piece(
+    sigma: FloatArray,
+    n_keys: IntArray,
+    names: Sequence[str],
+) -> FloatArray:
     """Values of `gaussian_rows` at rising sigma, interpolated over the lengths of one piece."""
     lengths, place = np.unique(n_keys, return_inverse=True)
     nodes, weights = length_rule(lengths)

@@ -24,7 +24,7 @@ columns of the Jacobian that sum to 0. Post-norm divides what passes by the mean
 instead. docs/network.md compares the law with measured stacks.
 """
 
-import math
+from math import log1p, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -60,14 +60,19 @@ class LayerRows:
     Both gradients vanish like 1 - cosine; the polynomials fit gradient / (1 - cosine).
     """
 
-    def __init__(self, d_k: float, n_keys: int, divisor: float) -> None:
+    def __init__(
+        self,
+        d_k: float,
+        n_keys: int,
+        divisor: float,
+    ) -> None:
         self._variance = d_k / divisor**2  # of tokens at a right angle
-        most = math.log1p(self._variance)
+        most = log1p(self._variance)
         points = np.polynomial.chebyshev.chebpts1(_DEGREE + 1)
         nodes = most * (1 + points) / 2
         values = []
         for apart in np.expm1(nodes) / self._variance:  # 1 - cosine
-            row = attention_expectations(d_k, n_keys, divisor / math.sqrt(apart))
+            row = attention_expectations(d_k, n_keys, divisor / sqrt(apart))
             overlap = attention_overlap(d_k, n_keys, divisor, float(1 - apart))
             collision = row.output_std**2
             query = row.query_gradient_norm**2 / apart
@@ -81,7 +86,7 @@ class LayerRows:
     def at(self, cosine: float) -> tuple[float, float, float, float]:
         """E sum w^2, E sum w w', |dq|^2 and |dk|^2."""
         apart = 1 - cosine
-        place = math.log1p(self._variance * apart)
+        place = log1p(self._variance * apart)
         collision, overlap, query, key = (float(fit(place)) for fit in self._fits)
         return collision, overlap, apart * query, apart * key
 
@@ -113,7 +118,7 @@ def attention_stack(
         ValueError: sizes out of range.
 
     >>> stack = attention_stack(48, 64, 64, "unscaled")
-    >>> f"{math.sqrt(stack[0].stream_gradient):.1e}"  # of the r.m.s. gradient, bottom over top
+    >>> f"{sqrt(stack[0].stream_gradient):.1e}"  # of the r.m.s. gradient, bottom over top
     '1.0e+06'
     """
     check_sizes(d_k, n_keys)
@@ -121,7 +126,7 @@ def attention_stack(
         expected = "at least one layer and a cosine from 0 to 1"
         raise ValueError(f"expected {expected}, got {layers} and {cosine}")
     of_q, of_k, u = variances
-    scale = resolve_divisor(divisor, d_k, n_keys) / math.sqrt(of_q * of_k)
+    scale = resolve_divisor(divisor, d_k, n_keys) / sqrt(of_q * of_k)
     rows = LayerRows(d_k, n_keys, scale)
     a2 = residual**2
     p = cosine

@@ -125,7 +125,7 @@ class Integrands:
         """E[(y - centre) e^(y - e^y)] at every u."""
         origin = (0.0 if self.unit >= 1 else self.u) - centre
         of_y = self.moment(group, (1, 1, 0)) * self.unit
-        return np.asarray(of_y + origin * self.moment(group, (1, 0, 0)))
+        return of_y + origin * self.moment(group, (1, 0, 0))
 
 
 @cache

@@ -94,7 +94,7 @@ def log_below(law: Law, scores: FloatArray) -> FloatArray:
 def _missing(x: FloatArray) -> FloatArray:
     """1 - exp(-e^(v + x)) at every v and x = s - m, (..., nodes of v, nodes of x)."""
     exponential = np.exp(V[:, None] + x[..., None, :])
-    return np.asarray(-np.expm1(-exponential))
+    return -np.expm1(-exponential)
 
 
 def means_below(

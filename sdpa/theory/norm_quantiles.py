@@ -191,13 +191,18 @@ def _powers(x: FloatArray) -> list[FloatArray]:
 def _polynomial(
     x: FloatArray, start: FloatArray, slope: FloatArray, bend: FloatArray
 ) -> FloatArray:
-    return np.asarray(start + x * (slope + x * bend))
+    return start + x * (slope + x * bend)
 
 
 class RowNorms:
     """Rows at the points: their U_k, and the sums of u y, u^2 y and u^2 y^2, y = z - z_2."""
 
-    def __init__(self, sigma: FloatArray, shortest: int, longest: int) -> None:
+    def __init__(
+        self,
+        sigma: FloatArray,
+        shortest: int,
+        longest: int,
+    ) -> None:
         largest = _largest(shortest, longest)
         sigma = np.maximum(sigma, _FLATTEST)
         self.sigma = sigma
@@ -255,7 +260,7 @@ class RowNorms:
             place = (square / (square + u2) - low) / width
             ratio = _polynomial(place, *coefficients)
             across = np.maximum(ratio, 0) * square * self._square(t)
-            return np.asarray(t * a * np.sqrt(self.along_scores(t, a) + across))
+            return t * a * np.sqrt(self.along_scores(t, a) + across)
 
         return norm
 
@@ -276,7 +281,7 @@ class RowNorms:
             a = 1 / (1 + t)
             square = _polynomial(a * largest, *coefficients)
             along = self.along_scores(t, a) / (a**2 * self._square(t))
-            return np.asarray(t * a * np.sqrt(np.maximum(square, _ROUNDED) * (across + along)))
+            return t * a * np.sqrt(np.maximum(square, _ROUNDED) * (across + along))
 
         return norm
 
@@ -311,7 +316,7 @@ class RowNorms:
         b^2 + sum u^2 (y - m + b)^2
         """
         square = _polynomial(a * (self.mean - self._distance(t)), *self.along)
-        return np.asarray(np.maximum(square, 0))
+        return np.maximum(square, 0)
 
     def _across(self, d_k: float) -> tuple[FloatArray, ...]:
         """sum_i l_i^2 X_i / |J|_F^2, interpolated in a^2 / (a^2 + U_2) through three values.

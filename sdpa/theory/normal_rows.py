@@ -50,7 +50,11 @@ Rest = Sequence[tuple[NormalLaw, float]]  # the other scores: their laws and cou
 class NormalRows:
     """Tables shared by rows of the same laws, for counts of scores within given ranges."""
 
-    def __init__(self, laws: Sequence[NormalLaw], counts: Sequence[Span]) -> None:
+    def __init__(
+        self,
+        laws: Sequence[NormalLaw],
+        counts: Sequence[Span],
+    ) -> None:
         self.laws = laws
         self.counts = counts
         self._kernels: dict[tuple[int, float], Quadrature] = {}
@@ -121,7 +125,11 @@ def _row_nodes(
     return gauss_panels(np.unique(np.concatenate(pieces)), 16)
 
 
-def _candidates_beside_points(own: NormalLaw, rest: NormalLaw, count: Span) -> list[Candidates]:
+def _candidates_beside_points(
+    own: NormalLaw,
+    rest: NormalLaw,
+    count: Span,
+) -> list[Candidates]:
     """Candidates if the law of the single score is so narrow that a few points stand for it."""
     points, shares = own.points()
     logs_of_points = [np.zeros((len(points), len(V))), log_below(rest, points)]

@@ -109,7 +109,11 @@ class _Halves:
         self.logarithm = logarithm[kept]
         self.logarithm -= logsumexp(self.logarithm)
 
-    def quantiles(self, shortest: float, longest: float) -> tuple[float, float]:
+    def quantiles(
+        self,
+        shortest: float,
+        longest: float,
+    ) -> tuple[float, float]:
         """The x below and above which these shares lie."""
         if len(self.half) == 1:
             half = float(self.half[0])
@@ -178,7 +182,11 @@ def score_survival(score: npt.ArrayLike, d_k: float) -> FloatArray:
     return np.asarray(ndtr(-ratio) @ share)
 
 
-def largest_score_survival(score: npt.ArrayLike, d_k: float, n_keys: float) -> FloatArray:
+def largest_score_survival(
+    score: npt.ArrayLike,
+    d_k: float,
+    n_keys: float,
+) -> FloatArray:
     """P(max_i q.k_i > s) = E[1 - Phi(s / |q|)^n] of n keys that share a query.
 
     Other arguments as in `score_survival`.
@@ -219,4 +227,4 @@ def largest_deviation_survival(deviation: npt.ArrayLike, n_keys: npt.ArrayLike) 
     rest = np.maximum(1 - np.square(deviation) / (n - 1), 0.0)
     of_one = betainc(np.maximum(n, 3) / 2 - 1, 0.5, rest) / 2
     of_any = np.minimum(n * of_one, 1.0)
-    return np.asarray(np.where(n > 2, of_any, 1.0))
+    return np.where(n > 2, of_any, 1.0)

@@ -76,7 +76,11 @@ def score_variance(
     return _pooled(d_k, law, n_keys)[1] / resolve_divisor(divisor, d_k, n_keys or nan) ** 2
 
 
-def score_kurtosis(d_k: float, law: PairLaw = PairLaw(), n_keys: float | None = None) -> float:
+def score_kurtosis(
+    d_k: float,
+    law: PairLaw = PairLaw(),
+    n_keys: float | None = None,
+) -> float:
     """E[(s - E s)^4] / Var[s]^2 - 3 of s = q.k, over all pairs. No divisor changes it.
 
     For independent centred entries this is (m4^2 - 3) / d_k, m4 = E x^4: 6 / d_k for Gaussian ones.
@@ -131,7 +135,11 @@ def row_variance(
     return float(by_length.mean())
 
 
-def _pooled(d_k: float, law: PairLaw, n_keys: float | None) -> tuple[float, float, float]:
+def _pooled(
+    d_k: float,
+    law: PairLaw,
+    n_keys: float | None,
+) -> tuple[float, float, float]:
     """Mean, variance and fourth cumulant (m4 - 3 v^2) of q.k over all pairs of a draw."""
     if not d_k >= 1:
         raise ValueError(f"expected d_k of at least 1, got {d_k}")

@@ -7,11 +7,11 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from signal import SIGINT, SIGKILL
 
 import pytest
 
@@ -71,7 +71,7 @@ class Cluster:
     def close(self):
         for process in self.processes:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+                os.killpg(process.pid, SIGKILL)
             process.wait()
 
 
@@ -112,7 +112,7 @@ def test_killed_workers_and_those_that_leave_change_no_byte(suite, cluster, loca
     killed, left, _ = (cluster.worker() for _ in range(3))
     cluster.wait_for_workers(3)
     process = begun(suite, cluster)
-    os.killpg(killed.pid, signal.SIGKILL)
+    os.killpg(killed.pid, SIGKILL)
     left.terminate()  # as a queueing system does
     out, err = process.communicate(timeout=300)
     assert (process.returncode, err) == (0, "")
@@ -124,7 +124,7 @@ def test_an_interrupted_client_leaves_no_task_behind(suite, cluster):
     cluster.worker()
     suite.set_trials(10**6)
     process = begun(suite, cluster)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(SIGINT)
     _, err = process.communicate(timeout=20)
     assert process.returncode == 130
     assert err == "interrupted; finished work is kept; repeat the command to continue\n"
@@ -151,7 +151,7 @@ def test_a_worker_of_another_version_is_refused_whenever_it_joins(
     assert status == 1
     assert re.match(refusal, err)
     assert suite.records() == {}
-    os.killpg(first.pid, signal.SIGKILL)
+    os.killpg(first.pid, SIGKILL)
     cluster.worker()
     cluster.wait_for_workers(2)
     process = begun(suite, cluster)

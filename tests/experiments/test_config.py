@@ -99,7 +99,7 @@ PLANTED = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "expected"), PLANTED)
+@pytest.mark.parametrize("old, new, expected", PLANTED)
 def test_a_planted_fault_is_refused_at_its_place(load, old, new, expected):
     assert old in GOOD
     (found,) = faults(load, GOOD.replace(old, new, 1))

@@ -68,7 +68,7 @@ def crossings_at(table, level=EQUAL):
     return found[found["level"] == level].reset_index(drop=True)
 
 
-@pytest.mark.parametrize(("level", "factor"), [(EQUAL, 1.0), (TENTH, 0.1)])
+@pytest.mark.parametrize("level, factor", [(EQUAL, 1.0), (TENTH, 0.1)])
 def test_a_known_power_crosses_where_it_should(level, factor):
     """|unscaled| = (c / d_k)^2 crosses 1 at c, whatever the grid; undivided there is another factor
     d_k^-1/2.

@@ -5,8 +5,8 @@ its memory is as planned.
 import tracemalloc
 from dataclasses import replace
 
-import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from experiments.config.loader import ConfigError
 from experiments.figures.draw import pictures_of
@@ -40,7 +40,7 @@ def test_every_field_of_a_cell_changes_its_row(experiment, tmp_path):
 
     def values_of(sweep):
         cell = sweep.cells[0]
-        measured = experiment.measure(cell, 2, np.random.default_rng(0))
+        measured = experiment.measure(cell, 2, default_rng(0))
         rows = experiment.tabulate(cell, measured)[MEASURED]
         names = [metric.name for metric in experiment.metrics] or [experiment.columns[-1].name]
         return [[row[name] for name in names] for row in rows]
@@ -94,7 +94,7 @@ def test_memory_stays_under_what_the_plan_says(experiment, tmp_path):
     trials = min(cell.chunk_trials, 10**6)
     tracemalloc.start()
     try:
-        experiment.measure(cell, trials, np.random.default_rng(9))
+        experiment.measure(cell, trials, default_rng(9))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

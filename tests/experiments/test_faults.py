@@ -4,11 +4,11 @@ import os
 import random
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from signal import SIGINT, SIGKILL, SIGTERM
 
 import pytest
 
@@ -18,7 +18,7 @@ from tests.suite_process import CONFIG, ROOT, Suite, ends_within
 
 pytestmark = pytest.mark.faults
 
-STATUS = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
+STATUS = {SIGKILL: -9, SIGTERM: 143, SIGINT: 130}
 SHORT_ROWS = CONFIG.replace("n_keys: 64", "n_keys: 8\n    n_queries: 16")  # which take less time
 
 
@@ -41,7 +41,7 @@ def send(process, sent):
     The id of a run that has ended may be that of another process.
     """
     if process.poll() is None:
-        if sent == signal.SIGINT:
+        if sent == SIGINT:
             os.killpg(process.pid, sent)
         else:
             process.send_signal(sent)
@@ -54,7 +54,7 @@ def wait_for_its_handlers(process):
     status = Path(f"/proc/{process.pid}/status")
     while process.poll() is None:
         caught = re.search(r"SigCgt:\s*(\w+)", status.read_text())
-        if caught and int(caught[1], 16) >> (signal.SIGTERM - 1) & 1:
+        if caught and int(caught[1], 16) >> (SIGTERM - 1) & 1:
             return
         time.sleep(0.01)
 

@@ -5,12 +5,13 @@ Nothing here needs the weights.
 """
 
 import json
-import math
 import shutil
+from math import log, sqrt
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from scipy import special, stats
 
 from experiments.config.errors import TableError
@@ -45,14 +46,14 @@ def described(scores):
     found = diagnose_scores(scores, "causal")
     variance, share = (found[name].value.item() for name in ("row_variance", "entropy_share"))
     lengths = np.arange(2, scores.shape[-1] + 1)
-    sigma = np.full(len(lengths), math.sqrt(variance / (1 - 1 / lengths).mean()))
+    sigma = np.full(len(lengths), sqrt(variance / (1 - 1 / lengths).mean()))
     law = gaussian_rows(sigma, lengths)[:, 1] / np.log(lengths)
-    return math.sqrt(variance), share, law.mean()
+    return sqrt(variance), share, law.mean()
 
 
 def columns(q, k):
     """Columns of one head: (sequences, n, d_k) each."""
-    scores = (q.astype(np.float64) @ k.mT / math.sqrt(q.shape[-1]))[:, None]
+    scores = (q.astype(np.float64) @ k.mT / sqrt(q.shape[-1]))[:, None]
     spread, share, law = described(scores)
     rest_spread, rest_share, rest_law = described(scores[..., 1:, 1:])
     return {
@@ -61,7 +62,7 @@ def columns(q, k):
         "entropy_share_law": law,
         "rest_distance": rest_share - rest_law,
         "first_key_variance": 1 - (rest_spread / spread) ** 2,
-        "frozen": float(spread > math.sqrt(2 * math.log(scores.shape[-1]))),
+        "frozen": float(spread > sqrt(2 * log(scores.shape[-1]))),
     }
 
 
@@ -76,7 +77,7 @@ def _without_controls(monkeypatch):
 @pytest.mark.usefixtures("_without_controls")
 def test_every_column_is_that_of_a_diagnosis():
     """Two heads, of which one is frozen, in the first and the last group of sequences."""
-    q, k = np.random.default_rng(2).standard_normal((2, 16, 1, 2, 8, 32), dtype=np.float32)
+    q, k = default_rng(2).standard_normal((2, 16, 1, 2, 8, 32), dtype=np.float32)
     q *= np.array([0.2, 4], np.float32)[:, None, None]
     k[..., 0, 0] += 15
     found = model_heads.heads_of_sequences(q, k)
@@ -90,7 +91,7 @@ def test_every_column_is_that_of_a_diagnosis():
 @pytest.mark.usefixtures("_without_controls")
 def test_the_tables_have_means_over_heads_of_each_case():
     """A network whose queries are the tokens, and 9 times smaller before training."""
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     q, k = rng.standard_normal((2, 8, 2, 3, 6, 4), dtype=np.float32)
 
     def network(scale):
@@ -109,14 +110,14 @@ def test_the_tables_have_means_over_heads_of_each_case():
     assert of_layers["spread"].tolist() == pytest.approx(used["spread"].groupby("layer").mean())
 
 
-@pytest.mark.parametrize(("name", "sigma"), [("logistic", 8.0), ("uniform", 0.2), ("laplace", 8.0)])
+@pytest.mark.parametrize("name, sigma", [("logistic", 8.0), ("uniform", 0.2), ("laplace", 8.0)])
 def test_laws_are_those_of_other_draws(name, sigma):
     """Rows by inversion of SciPy's distributions, within 5 standard errors of both simulations."""
-    uniform = np.random.default_rng([*name.encode()]).random((4096, 16))
+    uniform = default_rng([*name.encode()]).random((4096, 16))
     law = getattr(stats, name)
     weights = softmax(sigma * law.ppf(uniform) / law.std())
-    share = special.entr(weights).sum(axis=1) / math.log(16)
-    spread = sigma * math.sqrt(1 - 1 / 16)
+    share = special.entr(weights).sum(axis=1) / log(16)
+    spread = sigma * sqrt(1 - 1 / 16)
     found = model_heads.control(name, [spread], (16,))
     assert found[0] == pytest.approx(share.mean(), abs=5 * share.std() / 45)
 

@@ -73,7 +73,7 @@ def test_a_notebook_has_the_outputs_of_its_cells(path):
 
 @kernels
 @pytest.mark.parametrize(
-    ("source", "message"),
+    "source, message",
     [
         ("1 / 0", "expected a cell that runs, got ZeroDivisionError: division by zero"),
         ("import os; os._exit(3)", "Kernel died"),

@@ -21,7 +21,6 @@ from experiments.publication.pages import explorer, index
 from experiments.publication.pages.explorer import RELATIVE_ERROR, row_means
 from experiments.publication.pages.index import make_page
 from experiments.tables import verdicts
-from experiments.tables.stored import Stored
 from experiments.tables.study import Study
 from sdpa.scaling import FUNCTIONS
 from sdpa.theory import GaussianRow
@@ -123,7 +122,7 @@ def test_the_command_line_writes_what_there_is_and_tells_an_alarm(suite, monkeyp
 @pytest.mark.usefixtures("quick_slider")
 def test_medians_and_crossings_are_those_of_the_tables(drawn):
     config, folder = drawn
-    tables = {sweep.name: Stored(folder, sweep).read() for sweep in config.sweeps}
+    tables = Study(config, folder)
     data = explorer.explorer(tables.values())
     of = ["d_k", "n_keys", "divisor"]
     of_saturation = ("scaling", "single", "laws", "map")
@@ -141,7 +140,7 @@ def test_medians_and_crossings_are_those_of_the_tables(drawn):
         assert dict(points) == pytest.approx(expected, rel=1e-3)
 
 
-@pytest.mark.parametrize(("widths", "n_keys"), [([1, 5, 64], 7), ([64, 65536], 1024)])
+@pytest.mark.parametrize("widths, n_keys", [([1, 5, 64], 7), ([64, 65536], 1024)])
 def test_embedded_curves_are_those_of_theory_between_their_points(widths, n_keys):
     rows = row_means(widths, [n_keys])
     largest = math.log1p(rows["sigma"])

@@ -129,7 +129,7 @@ def expected_of(d_k, n_keys, divisor):
     return {name: close(getattr(exact, name)) for name in names} | {"effective_keys": effective}
 
 
-@pytest.mark.parametrize(("size", "scheme"), VIEWS)
+@pytest.mark.parametrize("size, scheme", VIEWS)
 def test_nothing_hinders_anyone_and_nothing_is_cut_off(visit, size, scheme):
     page = visit(size=size, scheme=scheme)
     for name in ("h1", ".panel.plain .chart", ".panel.scaled .chart", ".slider"):

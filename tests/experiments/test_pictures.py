@@ -5,8 +5,8 @@ experiment that have every value of each key, and together every pair of values 
 
 import functools
 import itertools
-import math
 import re
+from math import isnan, log, nan
 
 import matplotlib as mpl
 import numpy as np
@@ -16,6 +16,7 @@ import yaml
 from matplotlib.colors import same_color
 from matplotlib.mathtext import MathTextParser
 from matplotlib.text import Text
+from numpy.testing import assert_allclose
 from PIL import Image
 
 from experiments.commands.check import check
@@ -120,7 +121,7 @@ def filled(table: pd.DataFrame, metrics: list[str], rng) -> pd.DataFrame:
             f"{metric}_low": value - below / 9,
             f"{metric}_high": value + above,
             f"{metric}_se": below,
-            f"{metric}_exact": np.where(exact < 0.5, math.nan, exact),
+            f"{metric}_exact": np.where(exact < 0.5, nan, exact),
         }
     flags = rng.random((len(table), len(metrics))) < 0.3
     few = [" ".join(itertools.compress(metrics, flagged)) for flagged in flags]
@@ -194,18 +195,13 @@ def test_a_grey_line_is_short_whatever_the_sweep(made):
         assert "and more axes; 20 trials." in caption
 
 
-def title_of(panel, what: Shown) -> str:
-    """The metric of a panel in words."""
-    return panel.title or what.results.metrics[panel.metric].title
-
-
 def points_of(bars) -> np.ndarray:
     """x, y and both ends of each interval, along the axis of the interval."""
     line, _, (ends,) = bars
     spread = [segment for segment in ends.get_segments() if len(segment)]
     along = int(not spread or np.ptp(spread[0][:, 0]) == 0)
     reach = {segment[0, 1 - along]: segment[:, along] for segment in spread}
-    unknown = np.full(2, math.nan)
+    unknown = np.full(2, nan)
     return np.array([[*xy, *reach.get(xy[1 - along], unknown)] for xy in line.get_xydata()])
 
 
@@ -221,7 +217,7 @@ def others_of(ax) -> dict[str, set]:
         if line.get_zorder():  # that of dotted marks is 0
             kind = "hollow" if line.get_markerfacecolor() == "white" else "exact"
             xy = zip(line.get_xdata(orig=False), line.get_ydata(), strict=True)
-            found[kind] |= {rounded(x, y) for x, y in xy if not math.isnan(y)}
+            found[kind] |= {rounded(x, y) for x, y in xy if not isnan(y)}
     return found
 
 
@@ -237,25 +233,24 @@ def expected_points(panel, rows: pd.DataFrame, x: str) -> tuple[list, dict[str, 
     for _, row in rows.iterrows():
         at = names.index(row[x]) if isinstance(row[x], str) else row[x]
         y, low, high, exact, law = (
-            row.get(f"{panel.metric}{end}", math.nan)
-            for end in ("", "_low", "_high", "_exact", "_law")
+            row.get(f"{panel.metric}{end}", nan) for end in ("", "_low", "_high", "_exact", "_law")
         )
         if "layer" in row:
             error = row[f"{panel.metric}_se"]
             if panel.root:
                 y, law, error = y**0.5, law**0.5, error / y**0.5 / 2
             low, high = y - 2 * error, y + 2 * error
-        per = {"exact": exact, "high": math.log(row["n_keys"]), "": 1}[panel.over]
+        per = {"exact": exact, "high": log(row["n_keys"]), "": 1}[panel.over]
         y, low, high = (min(value / per, panel.top) for value in (y, low, high))
-        if not math.isnan(y):
+        if not isnan(y):
             points.append((at, y, low, high))
         is_few = panel.metric in row.get("few_draws", "").split()
         for kind, height in (
-            ("hollow", y if is_few else math.nan),
+            ("hollow", y if is_few else nan),
             ("exact", exact / per),
             ("exact", law),
         ):
-            if not math.isnan(height):
+            if not isnan(height):
                 others[kind].add(rounded(at, height))
     return sorted(points), others
 
@@ -280,7 +275,7 @@ def assert_lines(what: Shown, drawing: Drawing, caption: str) -> None:
     picture = what.lines
     is_hollow = False
     for place, panel in enumerate(picture.panels):
-        title = title_of(panel, what)
+        title = panel.title or what.results.metrics[panel.metric].title
         assert ("median" in (panel.title or panel.metric)) == panel.metric.endswith("_median")
         axes = [ax for ax in drawing.axes if title in ax.get_title().replace("\n", " ")]
         axes = drawing.axes if len(picture.panels) == 1 else axes
@@ -289,7 +284,7 @@ def assert_lines(what: Shown, drawing: Drawing, caption: str) -> None:
         bars = [bars for ax in axes for bars in ax.containers]
         found = np.concatenate([points_of(each) for each in bars])
         found = sorted(map(tuple, found[~np.isnan(found[:, 1])]))
-        np.testing.assert_allclose(found, points, rtol=1e-9)
+        assert_allclose(found, points, rtol=1e-9)
         joined = {"hollow": set(), "exact": set()}
         if is_number(what.rows[what.x]):  # lines go through points where no exact value is known
             joined["exact"] = {rounded(at, y) for at, y, *_ in points}
@@ -327,7 +322,7 @@ def assert_ratios_to_the_first_row(what, drawing):
             x, y, *reach = points_of(bars).T
             ratios = rows[[metric, f"{metric}_low", f"{metric}_high"]] / rows[metric].iloc[0]
             ratios = ratios.where(ratios[metric] >= curves._LEAST_RATIO)
-            np.testing.assert_allclose([x, *reach], ratios.T)
+            assert_allclose([x, *reach], ratios.T)
             for place, (_, row) in zip(y, rows.iterrows(), strict=True):
                 others = {"key_mean": 0, "inputs": "gaussian"}
                 named = ["n_keys", *(name for name in others if row[name] != others[name])]
@@ -347,9 +342,9 @@ def assert_densities_and_kurtosis(what, drawing):
         (right, what.rows[[*kurtosis]].to_numpy(float)),
     ):
         found = np.concatenate([points_of(bars) for bars in ax.containers])
-        np.testing.assert_allclose(found, expected)
+        assert_allclose(found, expected)
     exact = zip(middle, histogram["density_exact"], strict=True)
-    known = {rounded(x, y) for x, y in exact if not math.isnan(y)}
+    known = {rounded(x, y) for x, y in exact if not isnan(y)}
     assert others_of(densities[0])["exact"] == known
 
 
@@ -362,7 +357,7 @@ def assert_ratios_and_crossings_of_the_first_combination(what, drawing):
             rows_of(what.results, kind, query_std=1, **one) for kind in ("ratios", "crossings")
         )
         plane = ratios.pivot_table(index="n_keys", columns="d_k", values="ratio").to_numpy()
-        np.testing.assert_allclose(np.exp(ax.images[0].get_array()), plane)
+        assert_allclose(np.exp(ax.images[0].get_array()), plane)
         for text in ax.texts:
             column, row = text.xy
             ratio = plane[round(row), round(column)]
@@ -372,7 +367,7 @@ def assert_ratios_and_crossings_of_the_first_combination(what, drawing):
         assert y.tolist() == [0, 1, 2]
         (dashed,) = [line for line in ax.lines if line.get_linestyle() == "--"]
         ends = equal[["crossing", "crossing_low", "crossing_high", "crossing_exact"]]
-        np.testing.assert_allclose(4 * 4 ** np.array([x, *reach, dashed.get_xdata()]), ends.T)
+        assert_allclose(4 * 4 ** np.array([x, *reach, dashed.get_xdata()]), ends.T)
 
 
 def assert_shares_and_lines_of_freezing(what, drawing):
@@ -382,7 +377,7 @@ def assert_shares_and_lines_of_freezing(what, drawing):
         assert title == f"query std = {spread:g}, {divided(rule)}"
         plane = rows.assign(share=rows["entropy"] / np.log(rows["n_keys"]))
         shares = plane.pivot_table(index="n_keys", columns="d_k", values="share")
-        np.testing.assert_allclose(ax.images[0].get_array(), shares)
+        assert_allclose(ax.images[0].get_array(), shares)
         exponent = rows["exponent"].iloc[0]
         freezing = [line for line in ax.lines if line.get_linestyle() == "--"]
         assert bool(freezing) == (exponent < 1 / 2)
@@ -399,7 +394,7 @@ def assert_weights_of_the_first_draw(what, drawing):
     groups = first.groupby(["d_k", "scaling"], sort=False)
     for ax, ((d_k, rule), rows) in zip(drawing.axes[:-1], groups, strict=True):
         weights = rows.pivot_table(index="query", columns="key", values="weight")
-        np.testing.assert_allclose(ax.images[0].get_array(), weights)
+        assert_allclose(ax.images[0].get_array(), weights)
         mean = f"mean of largest: {weights.max(axis=1).mean():.2f}"
         assert ax.get_title() == f"d_k = {d_k}, {divided(rule)}\n{mean}"
 
@@ -443,7 +438,7 @@ def test_layers_of_few_trials_are_hollow(made):
 
 
 @pytest.mark.parametrize(
-    ("name", "sweep", "x"),
+    "name, sweep, x",
     [
         ("gradients", f"{LONG}, {BOTH}", "n_keys"),
         ("correlation", f"{WIDTHS}, n_keys: 8, {BOTH}", "d_k"),
@@ -481,7 +476,7 @@ def test_a_case_has_one_marker_in_all_panels(made):
 
 def test_without_exact_values_there_is_no_stroke(made):
     figure, results = FIGURES["length"], made("length")
-    for exact in (math.nan, 2.0):
+    for exact in (nan, 2.0):
         table = results["measured"].assign(entropy_exact=exact, max_weight_exact=0.5)
         single, whole = (
             shown(figure, Results(results.sweep, {"measured": rows}))
@@ -494,7 +489,7 @@ def test_without_exact_values_there_is_no_stroke(made):
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "column", "shift"),
+    "name, kind, column, shift",
     [("propagation", "by_layer", "cosine", -9), ("losses", "measured", "final_loss", 9)],
 )
 def test_a_bound_gives_way_to_values_beyond_it(name, kind, column, shift, made):

@@ -2,8 +2,8 @@
 
 import json
 import os
-import signal
 import sys
+from signal import SIGINT, SIGTERM, getsignal, raise_signal
 
 import pytest
 import typer
@@ -60,7 +60,7 @@ call("plan", "--config", "quick.yaml", "--results", "nowhere")
 
 
 @pytest.mark.parametrize(
-    ("code", "needed"),
+    "code, needed",
     [(f"import experiments.running.workers\n{WORKER}", set()), (PLAN, {"typer", "pydantic"})],
 )
 def test_workers_and_commands_load_what_they_need(code, needed):
@@ -70,19 +70,17 @@ def test_workers_and_commands_load_what_they_need(code, needed):
 def hidden(sent):
     """As the import of a compiled module reports an exception in it."""
     try:
-        signal.raise_signal(sent)
+        raise_signal(sent)
     except BaseException as error:
         raise ImportError("initialization failed") from error
 
 
-@pytest.mark.parametrize(
-    ("stop", "sent"), [(signal.raise_signal, signal.SIGTERM), (hidden, signal.SIGINT)]
-)
+@pytest.mark.parametrize("stop, sent", [(raise_signal, SIGTERM), (hidden, SIGINT)])
 @pytest.mark.usefixtures("ctrl_c")
 def test_a_signal_has_its_status_wherever_it_comes(stop, sent, capsys):
-    before = signal.getsignal(sent)
+    before = getsignal(sent)
     with pytest.raises(typer.Exit) as caught, exit_on_error():
         stop(sent)
-    assert signal.getsignal(sent) == before
+    assert getsignal(sent) == before
     assert caught.value.exit_code == 128 + sent
     assert capsys.readouterr().err.startswith("interrupted; finished work is kept;")

@@ -2,12 +2,12 @@
 cell.
 """
 
-import dataclasses
 import io
 import math
 import multiprocessing
 from concurrent.futures import Future
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -35,7 +35,7 @@ from tests.plain_rows import RULES
 VALUES = {name: (value,) for name, value in defaults(Cell).items()}
 VALUES |= {"d_k": (4, 1024), "n_keys": (300,), "scaling": RULES, "n_queries": (50,)}
 SMALL = Sweep("wide", EXPERIMENT, VALUES, trials=30, figures=(), seed=0)
-PRECISE = dataclasses.replace(
+PRECISE = replace(
     SMALL,
     name="precise",
     values={**VALUES, "d_k": (4, 64), "n_keys": (8,), "n_queries": (6,)},
@@ -53,7 +53,7 @@ METRICS = [
 
 
 def of(sweep, **values):
-    return dataclasses.replace(sweep, values={**sweep.values, **values})
+    return replace(sweep, values={**sweep.values, **values})
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_number_that_overflows_stops_the_run_and_names_its_cell(store):
 
 
 def test_a_killed_worker_ends_the_run_at_once_and_names_a_cell(store):
-    long = dataclasses.replace(of(SMALL, d_k=(1024,)), trials=10**4)
+    long = replace(of(SMALL, d_k=(1024,)), trials=10**4)
     others = set(multiprocessing.active_children())
 
     def kill_one(*_):
@@ -131,8 +131,8 @@ def test_a_rerun_measures_what_is_missing_alone(store):
     assert count(store, SMALL) == 0
     assert count(store, of(SMALL, d_k=(4, 16, 1024))) == count(store, of(SMALL, d_k=(16,))) == 1
     assert count(store, of(SMALL, scaling=(Scaling.parse("d_k^1/3"),))) >= cells
-    assert count(store, dataclasses.replace(SMALL, seed=1)) >= cells
-    more = dataclasses.replace(SMALL, trials=10 * SMALL.trials)
+    assert count(store, replace(SMALL, seed=1)) >= cells
+    more = replace(SMALL, trials=10 * SMALL.trials)
     elsewhere = Store(store.folder / "elsewhere")
     # all chunks but the last of each cell, which was cut short
     kept = count(elsewhere, SMALL) - cells
@@ -159,23 +159,23 @@ def test_trials_follow_from_the_pilot_alone_whose_draws_are_in_no_estimate(store
         rows = table[table["d_k"] == cell.d_k]
         assert set(rows["trials"]) == {pilot_trials(cell, 0.02)}
         trials = int(rows["trials"].iloc[0])
-        plain = dataclasses.replace(of(PRECISE, d_k=(cell.d_k,)), trials=trials, precision=None)
+        plain = replace(of(PRECISE, d_k=(cell.d_k,)), trials=trials, precision=None)
         expected = measured(Store(tmp_path / "plain"), plain)
         pd.testing.assert_frame_equal(expected, rows.reset_index(drop=True))
     assert Results(PRECISE, {MEASURED: table}).unreached() == ""
     between = relative_errors(table).groupby(table["d_k"]).max().mean()
-    rougher = dataclasses.replace(PRECISE, precision=between)
+    rougher = replace(PRECISE, precision=between)
     missed = Results(rougher, {MEASURED: table}).unreached()
     assert missed.startswith("precise: got the relative error 0.017, expected the precision 0.016")
 
 
 @pytest.mark.usefixtures("in_this_process")
 def test_max_trials_and_the_fewest_trials_bound(store):
-    capped = dataclasses.replace(PRECISE, trials=300)
+    capped = replace(PRECISE, trials=300)
     table = measured(store, capped)
     assert set(table["trials"]) == {300}
     assert "a larger max_trials may reach it" in Results(capped, {MEASURED: table}).unreached()
-    rough = dataclasses.replace(of(PRECISE, d_k=(4,)), precision=0.9, trials=MIN_TRIALS + 1)
+    rough = replace(of(PRECISE, d_k=(4,)), precision=0.9, trials=MIN_TRIALS + 1)
     assert set(measured(store, rough)["trials"]) == {MIN_TRIALS}
     # Its entropy, or the square of its norms, is 0 in double precision: no number of trials gives
     # it an error.

@@ -4,7 +4,6 @@ keep them.
 
 import re
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -18,9 +17,8 @@ from experiments.measuring.columns import as_json
 from experiments.publication.pages.cards import cards
 from experiments.tables.analyse import DERIVED_TABLES
 from experiments.tables.results import Results
-from experiments.tables.stored import Stored
 from tests.examples import EXAMPLES
-from tests.shipped import CONFIG, RESULTS, shipped_only
+from tests.shipped import STUDY, shipped_only
 
 pytestmark = shipped_only
 
@@ -29,7 +27,6 @@ FINDINGS = {
     for name, figure in FIGURES.items()
     if figure.finding
 }
-SWEEPS = {sweep.name: sweep for sweep in CONFIG.sweeps}
 ROOT = "scaling == 'd_k^1/2'"
 # Rows whose metric goes as a word says, with the metric, the axis along which they are sorted, and the
 # rows with which they are compared.
@@ -51,9 +48,8 @@ NUMBER = r"(at least |at most |within |varies by |)(\d[\d,]*)(\.\d+)?(%|-fold|)"
 ROUNDED = {"": (-0.5, 0.5), "at least ": (0, 1)}
 
 
-@cache
 def tables_of(drawing):
-    return Stored(RESULTS, SWEEPS[drawing.split("/")[0]]).read()
+    return STUDY[drawing.split("/")[0]]
 
 
 def noisy(table):

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 from experiments.publication.models import divisors, smollm2
@@ -47,13 +48,13 @@ ROWS = {
     "Q4_1": SCALE.tobytes() + LEAST.tobytes() + bytes(range(7, 256, 16)),
 }
 DIVISORS = np.linspace(0.5, 4, N)[:, None]
-TOKENS = np.random.default_rng(1).integers(len(WORDS), size=(2, N + 1))
+TOKENS = default_rng(1).integers(len(WORDS), size=(2, N + 1))
 
 
 @pytest.fixture(scope="module")
 def tiny():
     """Drawn weights, exact in single precision, as doubles."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
 
     def drawn(*shape):
         return rng.standard_normal(shape, np.float32).astype(np.float64)
@@ -130,7 +131,7 @@ def test_a_network_before_training_is_drawn_in_the_sizes_of_the_trained_one(tiny
 
 def test_gradients_are_differences_of_the_loss(tiny):
     """In three random directions; each query has its own divisor."""
-    design, rng = tiny.design(DIVISORS), np.random.default_rng(2)
+    design, rng = tiny.design(DIVISORS), default_rng(2)
 
     def loss(x):
         last = network.forward(x, tiny.blocks, design)[-1].after
@@ -181,7 +182,7 @@ def test_the_loss_of_a_sequence_changes_from_that_under_its_own_divisor():
     assert divisors.change_of_loss(pd.DataFrame(of), "text").tolist() == [1, 0, 0, 4]
 
 
-@pytest.mark.parametrize(("centre", "expected"), [(8.4, 8.4), (30.0, np.nan)])
+@pytest.mark.parametrize("centre, expected", [(8.4, 8.4), (30.0, np.nan)])
 def test_the_smallest_loss_of_parabolas_is_found(centre, expected):
     """The mean of three parabolas in ln c is one; its vertex is the geometric mean of theirs, and
     without one of them that of the others.

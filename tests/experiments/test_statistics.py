@@ -3,10 +3,10 @@ jackknife.
 """
 
 import math
-from functools import reduce
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from scipy import stats
 
 from experiments.kinds.saturation.cell import KERNEL, Cell
@@ -15,11 +15,8 @@ from experiments.measuring.intervals import Limits, mean_interval, share_interva
 from experiments.measuring.moments import Moments, ScoreMoments
 from experiments.measuring.quantiles import MAX_BINS, Histograms
 from experiments.measuring.row_metrics import METRICS
+from experiments.running.work import merged
 from tests.plain_rows import RULES
-
-
-def merged(parts):
-    return reduce(lambda one, other: one.merge(other), parts)
 
 
 def close(expected):
@@ -31,7 +28,7 @@ def test_the_median_of_many_values_is_found_well_within_its_error(spread):
     """However narrow or wide the values spread; the plain error of a median is sqrt(pi / 2) spread
     / sqrt(values).
     """
-    values = 0.3 * np.exp(spread * np.random.default_rng(3).normal(size=(1, 4000, 32)))
+    values = 0.3 * np.exp(spread * default_rng(3).normal(size=(1, 4000, 32)))
     histograms = merged(map(Histograms.of, np.split(values, 4, axis=1)))
     median = histograms.quantile(0, 0.5)
     expected = np.sqrt(np.pi / 2) * spread / np.sqrt(4000 * 32)
@@ -47,7 +44,7 @@ def test_standard_errors_are_the_jackknife_over_draws():
     error.
     """
     cell = Cell(d_k=4, n_keys=8, n_queries=6, scaling=RULES)
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     draws = [KERNEL.measure(cell, 1, rng) for _ in range(40)]
 
     def rows_of(draws):
@@ -76,10 +73,10 @@ def test_the_variance_of_scores_of_one_size_is_rarely_far_off():
     assert found < 1e-3
 
 
-@pytest.mark.parametrize(("share", "value"), [(0.1, 5), (0.5, 23), (0.9, 41)])
+@pytest.mark.parametrize("share, value", [(0.1, 5), (0.5, 23), (0.9, 41)])
 def test_the_interval_of_a_quantile_is_that_of_the_trials_shares_below_it(share, value):
     """From the counts of each trial, of which there are few, so that n - 1 is not n."""
-    values = np.random.default_rng(7).lognormal(size=(1, 5, 9))
+    values = default_rng(7).lognormal(size=(1, 5, 9))
     histograms = Histograms.of(values)
     edge = np.sort(values.ravel())[value - 1]
     # A share of 45 values that lies midway through one: between the shares below that value and up
@@ -93,7 +90,7 @@ def test_the_interval_of_a_quantile_is_that_of_the_trials_shares_below_it(share,
     assert found.inside == (low * 45 >= 1 and high * 45 <= 44)
 
 
-@pytest.mark.parametrize(("value", "limits"), [(0.8, Limits(0, 1)), (0.2, Limits(0))])
+@pytest.mark.parametrize("value, limits", [(0.8, Limits(0, 1)), (0.2, Limits(0))])
 def test_near_a_limit_the_interval_is_one_of_the_logarithm_of_the_distance(value, limits):
     """And that of Student without one."""
     half = stats.t.ppf(0.975, 49) * 0.05

@@ -2,10 +2,10 @@
 inputs changed.
 """
 
-import dataclasses
 import json
 import shutil
 from collections import defaultdict
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
 
@@ -64,7 +64,7 @@ def test_a_flipped_byte_is_noticed_and_named(copied):
 
 def test_tables_of_another_config_or_layout_are_refused(copied):
     sweep, folder = copied
-    other = dataclasses.replace(sweep, values={**sweep.values, "d_k": (4, 64, 128)})
+    other = replace(sweep, values={**sweep.values, "d_k": (4, 64, 128)})
     with pytest.raises(TableError, match=r"scaling.* is from another config: got d_k"):
         Stored(folder, other).read()
     sidecar = folder / "scaling.json"
@@ -148,7 +148,7 @@ TABLE = b"name,x,x_se,y,z,p_value\na,1.5,1e-3,-3.5,0.1,0.5\nb,2.5,1e-13,inf,-4,1
 
 
 @pytest.mark.parametrize(
-    ("of", "to", "kind", "where"),
+    "of, to, kind, where",
     [
         (b"1.5", b"1.5", "unchanged", ""),
         (b"2.5", b"2.500000001", "equal to rounding", "x in row 2: 2.5 before, 2.500000001 now"),
@@ -172,8 +172,8 @@ def test_a_sidecar_has_what_determines_its_tables_alone(copied):
 def test_a_sample_of_cells_without_chunks_is_measured_again(tiny, tmp_path, monkeypatch):
     """Of every experiment; here all cells."""
     config, source = tiny
-    for sweep in config.sweeps:
-        Stored(tmp_path, sweep).write(Stored(source, sweep).read())
+    for table in Study(config, source).values():
+        Stored(tmp_path, table.sweep).write(table)
     monkeypatch.setattr(checks, "_SHARE", 1.0)
     count = sum(len(sweep.cells) for sweep in config.sweeps)
 
@@ -199,7 +199,7 @@ def test_a_sample_of_cells_without_chunks_is_measured_again(tiny, tmp_path, monk
 
 def test_every_column_is_described_once(tiny, tmp_path):
     config, source = tiny
-    tables = {sweep.name: Stored(source, sweep).read() for sweep in config.sweeps}
+    tables = Study(config, source)
     for table in tables.values():
         Stored(tmp_path, table.sweep).write(table)
     write_columns(Job(config, tmp_path, Reporter(verbose=True)))
@@ -237,7 +237,7 @@ def test_another_figure_changes_no_summary_and_another_declaration_does(tiny, mo
     before = summary_columns(results)
     further = Figure(name="further", shows="", metrics=("participation",), of="saturation")
     monkeypatch.setattr(figures, "FIGURES", {"further": further, **figures.FIGURES})
-    sweep = dataclasses.replace(results.sweep, figures=(*figures.FIGURES,))
+    sweep = replace(results.sweep, figures=(*figures.FIGURES,))
     assert summary_columns(Results(sweep, results)) == before
     assert Stored(tiny[1], sweep).is_current
     monkeypatch.setitem(figures.SUMMARIES, "saturation", ("entropy",))
@@ -277,7 +277,7 @@ def test_a_changed_file_is_made_again(made, tmp_path, name):
 
 
 def test_other_parameters_source_or_libraries_make_it_again(made, tmp_path, monkeypatch):
-    other = dataclasses.replace(made, parameters={"seed": 1})
+    other = replace(made, parameters={"seed": 1})
     assert built(tmp_path, other) == "unchanged"
     for name in ("tables.products.suite_source", "running.fingerprint.versions"):
         monkeypatch.setattr(f"experiments.{name}", lambda *_: "other")
@@ -293,7 +293,7 @@ def test_a_metric_declared_later_is_left_out_by_name(tiny, tmp_path, monkeypatch
     shutil.copytree(source, tmp_path, dirs_exist_ok=True)
     exact = Exact("1", lambda _: 1.0)
     later = RowMetric("later", "a further metric", "", "later", exact=exact, compute="entropy")
-    experiment = dataclasses.replace(
+    experiment = replace(
         EXPERIMENT,
         metrics=(*EXPERIMENT.metrics, later),
         columns=(*EXPERIMENT.columns, *later.columns()),
@@ -304,8 +304,8 @@ def test_a_metric_declared_later_is_left_out_by_name(tiny, tmp_path, monkeypatch
         monkeypatch.setitem(figures.FIGURES, name, figure)
     scaling = next(sweep for sweep in config.sweeps if sweep.name == "scaling")
     figures_of_it = "both", "late", "phase"
-    sweep = dataclasses.replace(scaling, experiment=experiment, figures=figures_of_it)
-    job = Job(dataclasses.replace(config, sweeps=(sweep,)), tmp_path, Reporter())
+    sweep = replace(scaling, experiment=experiment, figures=figures_of_it)
+    job = Job(replace(config, sweeps=(sweep,)), tmp_path, Reporter())
     told = drawn_and_checked(job)
     assert "scaling: its table lacks later, which is not tested; run measures it" in told
     assert all(f"later in scaling/{name}: its table lacks it" in told for name in ("both", "late"))
@@ -324,11 +324,11 @@ def drawn_and_checked(job):
     lines = []
     with Reporter(say=lines.append) as report:
         draw_sweeps(job.study, job.sweeps, jobs=1, report=report)
-        check(dataclasses.replace(job, report=report))
+        check(replace(job, report=report))
     return "\n".join(lines)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Square(AttentionCell):
     """As many queries as keys: their number is a property, and no column."""
 
@@ -345,7 +345,7 @@ class Square(AttentionCell):
 @pytest.mark.usefixtures("in_this_process")
 def test_the_number_of_queries_may_be_a_property_of_a_cell(tmp_path, monkeypatch):
     """From measuring to figures, with limits of metrics that follow from the sizes."""
-    metrics = tuple(dataclasses.replace(metric, exact=None) for metric in METRICS)
+    metrics = tuple(replace(metric, exact=None) for metric in METRICS)
     experiment = Kernel[Square](metrics).experiment("saturation", Square)
     monkeypatch.setattr(cell, "EXPERIMENT", experiment)  # a chunk names its experiment
     values = {"d_k": (4, 9), "n_keys": (6, 8), "scaling": RULES}

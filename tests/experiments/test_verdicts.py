@@ -1,20 +1,30 @@
-"""The check of measured against exact values, on tables made by hand."""
+"""The check of measured against exact values, on tables made by hand and of planted faults."""
 
 import re
 from dataclasses import replace
 
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from scipy import stats
 
 from experiments.config.sweep import Sweep
-from experiments.kinds.saturation.cell import EXPERIMENT, Cell
+from experiments.kinds.saturation.cell import EXPERIMENT, KERNEL, Cell
 from experiments.measuring.cells import CELL
+from experiments.measuring.experiment import MEASURED
 from experiments.tables.analyse import agreement
 from experiments.tables.results import Results
+from experiments.tables.rows import tabulated, with_exact
 from experiments.tables.verdicts import verdicts
 from sdpa import Scaling
 
+FAULTS = {
+    "none": {},
+    "no mask": {"mask": "none"},
+    "divisor off by 1%": {"scaling": (Scaling.parse("8.08"),)},
+    "wide keys": {"key_std": 1.02},
+    "keys with a mean": {"key_mean": 0.2},
+}
 SCALED = Cell(d_k=4, n_keys=8, n_queries=5, scaling=(Scaling.parse("d_k^1/2"),))
 T = stats.t.ppf(0.975, 24)
 
@@ -69,7 +79,7 @@ def test_a_median_is_compared_by_its_logarithm():
 
 
 @pytest.mark.parametrize(
-    ("metric", "compared", "few_draws", "is_tested"),
+    "metric, compared, few_draws, is_tested",
     [
         ("max_weight", (0.23, 0.005, 0.24), "", True),  # 1/8 lies 21 errors below
         ("max_weight", (0.22, 0.005, 0.24), "", False),  # 19 errors
@@ -91,7 +101,7 @@ def test_a_value_that_few_draws_carry_is_not_tested(metric, compared, few_draws,
     assert rows["p_value"].notna().tolist() == [is_tested]
 
 
-@pytest.mark.parametrize(("n_keys", "root"), [(4096, 39), (4096, 41), (512, 39)])
+@pytest.mark.parametrize("n_keys, root", [(4096, 39), (4096, 41), (512, 39)])
 def test_squares_of_weights_of_long_rows_need_more_draws(n_keys, root):
     table = table_of(jacobian_trace=around(0.5, 0.499 / root, 0.5))
     table[CELL] = replace(SCALED, n_keys=n_keys)
@@ -104,7 +114,7 @@ def test_values_of_heavy_tails_are_not_tested():
         assert judged(table)["p_value"].notna().tolist() == [is_tested]
 
 
-@pytest.mark.parametrize(("z", "alarms"), [(4.8, True), (4.2, False)])
+@pytest.mark.parametrize("z, alarms", [(4.8, True), (4.2, False)])
 def test_the_alarm_counts_the_tests(z, alarms):
     """p = 7e-5 and 3e-4, times seven tests."""
     honest = table_of(max_weight=around(0.3, 0.005, 0.3))
@@ -115,3 +125,15 @@ def test_the_alarm_counts_the_tests(z, alarms):
     assert found.p_value == pytest.approx(7 * 2 * stats.t.sf(z, 24), rel=1e-3)
     expected = rf"disagree, p = .*\n  entropy of s0, .*: z = \+{z:.2f}"
     assert bool(re.search(expected, found.alarm())) == bool(found.alarm()) == alarms
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_of_measuring_raises_the_alarm(fault):
+    """In cells of the size of shipped ones."""
+    cell = replace(SCALED, d_k=64, n_keys=64, n_queries=64, mask="causal")
+    drawn = replace(cell, **FAULTS[fault])
+    measurement = KERNEL.measure(drawn, 100, default_rng(1))
+    table = tabulated(EXPERIMENT, [cell], [measurement])[MEASURED]
+    found = agreed(with_exact(EXPERIMENT, table))
+    assert len(found.values) > 10
+    assert bool(found.alarm()) == (fault != "none"), found.alarm()

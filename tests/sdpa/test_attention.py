@@ -21,7 +21,7 @@ def qkv():
 
 
 @pytest.mark.parametrize(
-    ("scaling", "divisor", "mask"), [("d_k^1/2", D_K**0.5, None), (2.5, 2.5, "causal")]
+    "scaling, divisor, mask", [("d_k^1/2", D_K**0.5, None), (2.5, 2.5, "causal")]
 )
 def test_every_step_is_that_of_plain_loops(qkv, scaling, divisor, mask):
     steps = trace(*qkv, scaling=scaling, mask=mask)
@@ -57,9 +57,9 @@ def test_an_additive_mask_hides_what_it_lowers(qkv, hidden):
     assert_array_equal(found, scaled_dot_product_attention(*qkv, mask=causal))
 
 
-@pytest.mark.parametrize(("n_queries", "n_keys"), [(1, 5), (3, 5), (5, 5)])
+@pytest.mark.parametrize("n_queries, n_keys", [(1, 5), (3, 5), (5, 5)])
 @pytest.mark.parametrize(
-    ("name", "before", "after"), [("causal", 99, 0), ("window-2", 1, 0), ("local-1", 1, 1)]
+    "name, before, after", [("causal", 99, 0), ("window-2", 1, 0), ("local-1", 1, 1)]
 )
 def test_a_mask_shows_each_query_the_keys_around_its_own(name, before, after, n_queries, n_keys):
     mask = named_mask(name, n_queries, n_keys)

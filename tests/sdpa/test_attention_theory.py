@@ -2,7 +2,7 @@
 over two keys.
 """
 
-import math
+from math import isnan, log, sqrt
 
 import numpy as np
 import pytest
@@ -103,7 +103,7 @@ def of_two_keys(gap):
 
 
 @pytest.mark.parametrize(
-    ("d_k", "divisor", "rho"),
+    "d_k, divisor, rho",
     [
         (2, 1.0, 0.0),
         (20, 4.0, -0.8),
@@ -122,11 +122,11 @@ def test_two_keys_by_quadrature(d_k, divisor, rho):
     query_mean = 0.0 if rho else 0.5
     law = PairLaw(correlation=rho, key_mean=3.0, query_std=0.8, key_std=1.5, query_mean=query_mean)
     of_square = stats.ncx2(d_k, d_k * (query_mean / 0.8) ** 2)
-    length, weights = gauss_panels(np.linspace(0, math.sqrt(of_square.isf(1e-15)), 5), 100)
+    length, weights = gauss_panels(np.linspace(0, sqrt(of_square.isf(1e-15)), 5), 100)
     length = length[:, None]
     of_length = 2 * length * of_square.pdf(length**2) * weights[:, None]
     sigma = 0.8 * 1.5 * length / divisor
-    deviation = math.sqrt(2 - rho**2)
+    deviation = sqrt(2 - rho**2)
     tie = np.clip(-rho * length / deviation, -9, 9)
     end = np.full_like(tie, 9.0)
     z, weights = gauss_panels(np.hstack([-end, (tie - end) / 2, tie, (tie + end) / 2, end]), 100)
@@ -160,7 +160,7 @@ def test_two_keys_on_a_sphere(gain):
     rows["query_gradient_square"] = square * (x**2 / 2 + across * gain**2)
     rows["key_gradient_square"] = square * gain**2
     expected = {name: (values @ chance).item() for name, values in rows.items()}
-    expected["saturated_rows"] = max(1 - math.log(99) / widest, 0.0) ** 2
+    expected["saturated_rows"] = max(1 - log(99) / widest, 0.0) ** 2
     found = squares_of(attention_expectations(3, 2, 1 / gain, L2))
     assert found == pytest.approx(expected, rel=1e-7, abs=1e-12)
 
@@ -182,7 +182,7 @@ def test_expectations_of_rare_rows_are_good_or_unknown():
         assert found.jacobian_trace == pytest.approx(trace, rel=1e-6)
     assert trace < 1e-9
     unknown = attention_expectations(80, 2, 1.0, equal)
-    assert math.isnan(unknown.jacobian_trace)
+    assert isnan(unknown.jacobian_trace)
     assert unknown.max_weight == pytest.approx(1)
 
 
@@ -217,7 +217,7 @@ def test_impossible_and_unknown_rows_are_refused_with_a_reason(message):
 
 
 @pytest.mark.parametrize(
-    ("target", "value", "law"),
+    "target, value, law",
     [
         ("max_weight", 0.3, PairLaw(query_mean=0.5, key_std=2.0)),
         ("entropy", 1.9, L2),
@@ -233,6 +233,6 @@ def test_the_divisor_gives_the_wanted_value(target, value, law):
 def test_the_divisor_of_a_share_of_entropy_under_a_mask():
     divisor = divisor_for("entropy_share", 0.8, 64, 3, shortest=2)
     entropies = [attention_expectations(64, n, divisor).entropy for n in (2, 3)]
-    assert sum(entropies) / math.log(2 * 3) == pytest.approx(0.8, rel=1e-9)
+    assert sum(entropies) / log(2 * 3) == pytest.approx(0.8, rel=1e-9)
     with pytest.raises(ValueError, match=r"expected a value above \d.* and below 1, got 1.5"):
         divisor_for("entropy_share", 1.5, 16, 8)

@@ -1,7 +1,6 @@
 """`sdpa.audit` names bugs of public reports, and finds nothing in right functions."""
 
 import math
-import re
 import sys
 from functools import partial
 
@@ -11,10 +10,16 @@ import pytest
 from sdpa import attention_gradients, audit
 from sdpa.auditing.mistakes import MISTAKES
 from sdpa.auditing.probes import Audited
-from tests.audited_functions import BY_HEAD, NUMBERS, REPORTED, RIGHT, attention, in_single
-from tests.suite_process import ROOT
-
-PAGE = (ROOT / "docs" / "audit.md").read_text()
+from tests.audited_functions import (
+    BY_HEAD,
+    NUMBERS,
+    PAGE,
+    REPORTED,
+    RIGHT,
+    attention,
+    in_single,
+    of_page,
+)
 
 
 def backward(q, k, v, upstream, factor=1.0):
@@ -23,7 +28,7 @@ def backward(q, k, v, upstream, factor=1.0):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16"])
-@pytest.mark.parametrize(("function", "expected"), RIGHT)
+@pytest.mark.parametrize("function, expected", RIGHT)
 def test_right_functions_have_no_finding(dtype, function, expected):
     if dtype != "float64":
         function = partial(in_single, function=function)
@@ -32,7 +37,7 @@ def test_right_functions_have_no_finding(dtype, function, expected):
     assert "q·k" in report.facts["scores"]  # though a query may see one key
 
 
-@pytest.mark.parametrize(("function", "words", "expected"), REPORTED)
+@pytest.mark.parametrize("function, words, expected", REPORTED)
 def test_bugs_of_public_reports_are_named(function, words, expected):
     assert words in str(audit(function, **expected))
 
@@ -126,10 +131,7 @@ def test_the_page_lists_every_mistake_and_shows_what_an_audit_prints():
     for words in MISTAKES:
         row = words.replace(" (", " | ").removesuffix(")")
         assert f"\n| {row} |" in PAGE or not words
-    code = re.search(r"```python\n(import numpy.+?)```", PAGE, re.DOTALL)[1]
-    names = {}
-    exec(code, names)
-    assert f"```\n{audit(names['attention'], mask='causal')}\n```" in PAGE
+    assert f"```\n{audit(of_page('numpy'), mask='causal')}\n```" in PAGE
 
 
 def test_wrong_expectations_are_refused():

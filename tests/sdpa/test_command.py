@@ -118,7 +118,7 @@ def planted(kind, *, keys=24, mask="none"):
 
 
 @pytest.mark.parametrize(
-    ("kind", "options", "names"),
+    "kind, options, names",
     [
         ("hard", {"mask": "causal"}, "saturated wide"),
         ("flat", {"mask": "causal"}, "flat"),

@@ -61,7 +61,7 @@ K = np.ones((2, 3, 4))
 
 
 @pytest.mark.parametrize(
-    ("b", "options", "message"),
+    "b, options, message",
     [
         ((K, K[:, :2]), {}, r"same shape, got \(2, 3, 3\) .*1\) in a and \(2, 3, 2\) .* in b"),
         (

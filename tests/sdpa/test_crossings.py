@@ -48,7 +48,7 @@ def share_below(metric, d_k, law, divisor, value):
 NORMS = ("jacobian_norm", "weight_jacobian_norm")
 
 
-@pytest.mark.parametrize(("d_k", "divisor"), [(8, 2.8), (64, 8.0), (64, 1.0), (512, 1.0)])
+@pytest.mark.parametrize("d_k, divisor", [(8, 2.8), (64, 8.0), (64, 1.0), (512, 1.0)])
 def test_medians_of_two_keys_are_those_of_their_gap(d_k, divisor):
     """0.1 of a percent of the norm, in shares of rows."""
     law = PairLaw(query_std=1.5, key_mean=3.0)
@@ -60,7 +60,7 @@ def test_medians_of_two_keys_are_those_of_their_gap(d_k, divisor):
 
 
 @pytest.mark.parametrize(
-    ("d_k", "n_keys", "divisor", "shortest"),
+    "d_k, n_keys, divisor, shortest",
     [(8, 2, 1e5, None), (8, 12, 1.0, None), (16, 64, 4.0, None), (64, 16, 1.0, 1)],
 )
 def test_half_of_simulated_rows_are_below_a_median(d_k, n_keys, divisor, shortest):

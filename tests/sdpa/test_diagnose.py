@@ -2,8 +2,8 @@
 Gaussian rows.
 """
 
-import math
 import tracemalloc
+from math import log, nan, sqrt
 
 import numpy as np
 import pandas as pd
@@ -43,7 +43,7 @@ def plain_diagnosis(sequences, divisor):
     of_entries = d_k * q.var() * k.var()
     metrics = pd.DataFrame([of_row(row.tolist())[0] for row in rows])
     means = metrics.mean()
-    unit_divisor = divisor * math.sqrt(means["row_variance"])
+    unit_divisor = divisor * sqrt(means["row_variance"])
     agreed = [place for place in places if 2 * places.count(place) > len(places)]
     plain = "row_variance", "max_weight", "entropy", "saturated_rows"
     return {name: means[name] for name in plain} | {
@@ -54,13 +54,13 @@ def plain_diagnosis(sequences, divisor):
         "alignment_effect": spread / (length / d_k / divisor**2),
         "largest_absolute_score": max(abs(row).max() for row in rows),
         "entropy_share": (metrics["entropy"] / np.log([*map(len, rows)])).mean(),
-        "jacobian_norm": math.sqrt(means["jacobian_norm"]),
+        "jacobian_norm": sqrt(means["jacobian_norm"]),
         "jacobian_norm_median": (metrics["jacobian_norm"] ** 0.5).median(),
         "first_key_weight": of_first / len(rows),
-        "most_attended_key": float(agreed[0]) if agreed else math.nan,
+        "most_attended_key": float(agreed[0]) if agreed else nan,
         "most_attended_share": received / len(rows),
         "unit_divisor": unit_divisor,
-        "unit_exponent": math.log(unit_divisor) / math.log(d_k),
+        "unit_exponent": log(unit_divisor) / log(d_k),
     }
 
 
@@ -92,7 +92,7 @@ def test_every_quantity_is_that_of_plain_loops(name, monkeypatch):
     shape_q, shape_k, mask, scaling, scale = CASES[name]
     q, k = inputs(shape_q, shape_k, scale)
     if mask is PADDED:
-        k[..., ~PADDED.any(axis=0), :] = math.nan
+        k[..., ~PADDED.any(axis=0), :] = nan
     found = diagnose(q, k, scaling, mask)
     of_q = q.reshape(found.sequences, -1, *q.shape[-2:])
     of_k = k.reshape(found.sequences, -1, *k.shape[-2:])
@@ -127,7 +127,7 @@ CAUSAL = np.tri(8, dtype=bool)
 
 
 @pytest.mark.parametrize(
-    ("visible", "hidden", "mask"),
+    "visible, hidden, mask",
     [(CAUSAL, np.nan, "causal"), (SOME, 0, SOME), (SOME, -np.inf, None), (CAUSAL, -1e4, None)],
 )
 def test_scores_have_the_diagnosis_of_q_and_k(visible, hidden, mask):
@@ -147,7 +147,7 @@ def test_gaussian_rows_vary_as_the_squared_lengths():
     """Of q alone where all keys have one length; those of scores have one spread."""
     q, k = inputs((6, D_K), (9, D_K))
     k /= np.linalg.norm(k, axis=-1, keepdims=True)
-    scores = q @ k.T / math.sqrt(D_K)
+    scores = q @ k.T / sqrt(D_K)
     squares = (q**2).sum(axis=-1)
     variance = scores.var(axis=-1, ddof=1).mean()
     padded = np.pad(k, ((2, 0), (0, 0)), constant_values=np.nan)
@@ -160,8 +160,8 @@ def test_gaussian_rows_vary_as_the_squared_lengths():
         exact = {
             "max_weight": largest,
             "entropy": nats,
-            "entropy_share": nats / math.log(9),
-            "jacobian_norm": math.sqrt(square),
+            "entropy_share": nats / log(9),
+            "jacobian_norm": sqrt(square),
             "saturated_rows": saturated,
         }
         gaussian = {name: found[name].gaussian for name in exact}

@@ -66,7 +66,7 @@ def test_vjp_of_a_saturated_row_keeps_its_precision():
 
 
 @pytest.mark.parametrize(
-    ("row", "largest", "nats", "squares"),
+    "row, largest, nats, squares",
     [
         ([0.0, 1.0, 0.0], 1.0, 0.0, 1.0),
         ([0.5, 0.25, 0.25], 0.5, 1.5 * math.log(2), 0.375),
@@ -93,7 +93,7 @@ def test_the_variance_of_a_row_is_that_of_its_visible_scores():
 
 @pytest.mark.parametrize("function", [softmax_jacobian, jacobian_norm, max_weight, entropy])
 @pytest.mark.parametrize(
-    ("bad", "got"),
+    "bad, got",
     [([0.5, 0.6], "sum 1.1"), ([0.5, np.nan], "sum nan"), ([1.5, -0.5], "a negative number")],
 )
 def test_rows_that_are_no_weights_are_refused(function, bad, got):

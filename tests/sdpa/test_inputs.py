@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from scipy import stats
 
 from sdpa import LAWS
@@ -31,7 +32,7 @@ def test_samples_have_the_distribution_and_the_first_moments_of_their_law(law):
     """200,000 draws at a fixed seed: Kolmogorov-Smirnov p above 1e-4, and moments 1 to 4,
     of heavy tails 1 and 2, within 5 standard errors (false alarm 2e-6).
     """
-    x = LAWS[law].sample(np.random.default_rng(12), (1000, 200)).ravel()
+    x = LAWS[law].sample(default_rng(12), (1000, 200)).ravel()
     moments = [0.0, 1.0, *LAWS[law].moments]
     for order, moment in enumerate(moments[: 2 if law in HEAVY else 4], 1):
         assert is_mean(x**order, moment, within=1e-12)
@@ -80,7 +81,7 @@ def test_weights_follow_their_law(name):
     uniform law is bounded.
     """
     scheme = SCHEMES[name]
-    standard = scheme.matrix(np.random.default_rng(4), 9, (7, 300, 50)) / 3
+    standard = scheme.matrix(default_rng(4), 9, (7, 300, 50)) / 3
     assert standard.shape == (7, 300, 50)
     assert is_mean(standard, 0)
     assert is_mean(standard**2, 1)

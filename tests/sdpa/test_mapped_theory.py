@@ -31,7 +31,7 @@ def drawn(rng, d_k, n_keys, lengths, divisor, row_map, law):
 
 
 @pytest.mark.parametrize(
-    ("row_map", "d_k", "n_keys", "law", "mask", "n_queries"),
+    "row_map, d_k, n_keys, law, mask, n_queries",
     [
         (RowMap(softcap=0.2), 4, 5, SHAPED, "none", 5),
         (RowMap(softcap=3.0), 128, 100, PairLaw(), "none", 100),
@@ -65,7 +65,7 @@ def test_a_high_sink_is_unknown():
         mapped_expectations(64, 2, 8.0, PairLaw(), RowMap(sink=12.0))
 
 
-@pytest.mark.parametrize(("sigma", "n_keys"), [(1e-3, 2), (4.0, 3), (40.0, 100)])
+@pytest.mark.parametrize("sigma, n_keys", [(1e-3, 2), (4.0, 3), (40.0, 100)])
 def test_rows_without_map_are_those_of_the_other_integrals(sigma, n_keys):
     """Within 1e-9, and also behind a cap that is so high, or beside a sink so low, that it does
     nothing.

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 from sdpa import MultiHeadAttention, ScaledDotProductAttention, compare_scaling
@@ -17,14 +18,14 @@ D_MODEL, N = 15, 7
 
 
 @pytest.mark.parametrize(
-    ("module", "names"),
+    "module, names",
     [
         (ScaledDotProductAttention(20, 10, 30, seed=4), "QKV"),
         (MultiHeadAttention(20, 2, seed=4), "QKVO"),
     ],
 )
 def test_weights_are_drawn_in_order_with_their_variance(module, names):
-    rng = np.random.default_rng(4)
+    rng = default_rng(4)
     for name in names:
         weights = getattr(module, f"W_{name}")
         variance = 2 / sum(weights.shape)
@@ -77,7 +78,7 @@ def test_wrong_arguments_are_refused(message):
 
 def test_both_sides_are_those_of_plain_loops():
     drawn = compare_scaling(7, n_queries=3, n_keys=5, scaling=2.5, seed=11)
-    rng = np.random.default_rng(11)
+    rng = default_rng(11)
     q, k = rng.standard_normal((3, 7)), rng.standard_normal((5, 7))
     for side, over in ((drawn.unscaled, 1.0), (drawn.scaled, 2.5)):
         plain = attention(q.tolist(), k.tolist(), divisor=over)

@@ -1,6 +1,6 @@
 """The overlap of two rows beside its special cases and drawn rows, and the law of a stack."""
 
-import math
+from math import log, sqrt
 
 import numpy as np
 import pytest
@@ -12,14 +12,14 @@ from sdpa.theory.overlap import attention_overlap, weight_overlap
 from tests.numerics import is_mean
 
 
-@pytest.mark.parametrize(("sigma", "n_keys"), [(0.3, 2), (12.0, 64), (4.0, 2**20)])
+@pytest.mark.parametrize("sigma, n_keys", [(0.3, 2), (12.0, 64), (4.0, 2**20)])
 def test_overlap_of_equal_and_of_independent_rows(n_keys, sigma):
     equal = GaussianRow(sigma, n_keys).power_sum(2)
     assert weight_overlap(sigma, sigma, 1.0, n_keys) == pytest.approx(equal, rel=1e-8)
     assert weight_overlap(sigma, 2 * sigma, 0.0, n_keys) == pytest.approx(1 / n_keys, rel=1e-8)
 
 
-@pytest.mark.parametrize(("sigma", "other", "correlation"), [(0.4, 2.0, -0.3), (1.0, 1.0, 0.01)])
+@pytest.mark.parametrize("sigma, other, correlation", [(0.4, 2.0, -0.3), (1.0, 1.0, 0.01)])
 def test_overlap_of_two_keys_is_a_mean_of_logistic_functions(sigma, other, correlation):
     """w = 1 / (1 + e^-x) with x the difference of two scores: E w w' + (1 - w)(1 - w') = 2 E w
     w'.
@@ -27,9 +27,9 @@ def test_overlap_of_two_keys_is_a_mean_of_logistic_functions(sigma, other, corre
     x = np.linspace(-9, 9, 601)
     density = np.exp(-(x**2) / 2)
     chance = density / density.sum()
-    z = correlation * x[:, None] + math.sqrt(1 - correlation**2) * x
-    w = 1 / (1 + np.exp(-math.sqrt(2) * sigma * x))
-    v = 1 / (1 + np.exp(-math.sqrt(2) * other * z))
+    z = correlation * x[:, None] + sqrt(1 - correlation**2) * x
+    w = 1 / (1 + np.exp(-sqrt(2) * sigma * x))
+    v = 1 / (1 + np.exp(-sqrt(2) * other * z))
     expected = 2 * (chance * w) @ v @ chance
     assert weight_overlap(sigma, other, correlation, 2) == pytest.approx(expected, rel=1e-8)
 
@@ -41,7 +41,7 @@ def test_attention_overlap_of_drawn_queries_and_keys():
     def vectors(count):
         common = rng.standard_normal((20_000, 1, d_k))
         own = rng.standard_normal((20_000, count, d_k))
-        return math.sqrt(cosine) * common + math.sqrt(1 - cosine) * own
+        return sqrt(cosine) * common + sqrt(1 - cosine) * own
 
     weights = softmax(vectors(2) @ vectors(16).swapaxes(1, 2) / 2)
     drawn = np.vecdot(weights[:, 0], weights[:, 1])
@@ -59,7 +59,7 @@ def test_rows_between_nodes_have_the_values_of_one_layer():
     d_k, divisor = 32, 1.0
     rows = LayerRows(d_k, 64, divisor)
     for cosine in (0.0, 0.9, 1 - 1e-6):
-        one = attention_expectations(d_k, 64, divisor / math.sqrt(1 - cosine))
+        one = attention_expectations(d_k, 64, divisor / sqrt(1 - cosine))
         overlap = attention_overlap(d_k, 64, divisor, cosine)
         gradients = one.query_gradient_norm**2, one.key_gradient_norm**2
         expected = one.output_std**2, overlap, *gradients
@@ -76,4 +76,4 @@ def test_the_gradient_of_post_norm_stops_growing_once_tokens_are_alike():
 
 def test_powers_of_depth_end_at_one_half():
     shallow, deep = (attention_stack(n, 32, 64, 1.0)[0].stream_gradient for n in (3072, 12288))
-    assert math.log(deep / shallow, 4) / 2 == pytest.approx(0.5, abs=0.02)
+    assert log(deep / shallow, 4) / 2 == pytest.approx(0.5, abs=0.02)

@@ -54,7 +54,7 @@ def read(array, tokens=None, *, mask="none"):
 
 
 @pytest.mark.parametrize(
-    ("side", "mask", "named"),
+    "side, mask, named",
     [
         ("left", "causal", "causal"),
         ("right", "none", "none"),
@@ -73,7 +73,7 @@ def test_the_rows_of_tokens_have_their_spread(side, mask, named):
 
 
 @pytest.mark.parametrize(
-    ("side", "mask", "named", "has_file", "message"),
+    "side, mask, named, has_file, message",
     [
         ("left", "causal", "none", True, "causal.* add --mask causal,"),
         ("none", "causal", "none", False, "causal.* add --mask causal,"),

@@ -17,7 +17,7 @@ MAPS = [RowMap(0.0, 2.5), *(RowMap(1.5, None, name) for name in NORMALIZERS)]
 
 
 @pytest.mark.parametrize("row_map", [RowMap(), RowMap(sink=-1e4)])
-@pytest.mark.parametrize(("n_keys", "d_k"), [(64, 4), (40, 64)])
+@pytest.mark.parametrize("n_keys, d_k", [(64, 4), (40, 64)])
 def test_saturated_rows_keep_their_digits(row_map, n_keys, d_k):
     """Rows of gaps up to hundreds, and of two equal scores at the top: the plain map has the norms
     of the kernel, a weak sink those without it.

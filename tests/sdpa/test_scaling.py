@@ -41,7 +41,7 @@ def test_spellings_of_a_number_or_power_get_one_name(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "divisor", "exponent"),
+    "text, divisor, exponent",
     [
         ("d_k^1/2", 8.0, Fraction(1, 2)),
         ("(d_k - n_keys)^(1/2) + n_keys^-1/2", math.sqrt(48) + 1 / 4, None),

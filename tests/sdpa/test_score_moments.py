@@ -65,7 +65,7 @@ def test_moments_of_the_score_on_a_tensor_grid(law, n_keys):
         assert row_variance(2, n_keys, 3.0, law) == pytest.approx(within / 9, rel=1e-9)
 
 
-@pytest.mark.parametrize(("law", "length"), [("l2", 1.0), ("rms", 6.0)])
+@pytest.mark.parametrize("law, length", [("l2", 1.0), ("rms", 6.0)])
 def test_scores_of_normalized_vectors_are_cosines(law, length):
     """(1 + t) / 2 has a beta law, t a cosine in six dimensions."""
     variance, excess = stats.beta(2.5, 2.5, -1, 2).stats("vk")

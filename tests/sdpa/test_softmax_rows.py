@@ -47,9 +47,9 @@ def plain(scores, keys, divisor, gradients):
     }
 
 
-@pytest.mark.parametrize(("given", "spread"), [(inputs, 0.1), (masked_inputs, 2.0)])
+@pytest.mark.parametrize("given, spread", [(inputs, 0.1), (masked_inputs, 2.0)])
 @pytest.mark.parametrize(
-    ("n_keys", "d_k", "n_queries"),
+    "n_keys, d_k, n_queries",
     [*((*size, 5) for size in SIZES), (7, 11, 5000), (40, 11, 1000)],  # long draws come in tiles
 )
 def test_equals_the_plain_definition(n_keys, d_k, n_queries, given, spread):
@@ -64,7 +64,7 @@ def test_equals_the_plain_definition(n_keys, d_k, n_queries, given, spread):
     assert_array_equal(one.entropy, rows.entropy[1])
 
 
-@pytest.mark.parametrize(("n_keys", "d_k"), SIZES)
+@pytest.mark.parametrize("n_keys, d_k", SIZES)
 def test_saturated_rows_keep_their_digits(n_keys, d_k):
     """As the functions of weights do, which their own tests compare with rational arithmetic; the
     place of all keys changes nothing.

@@ -7,6 +7,7 @@ from math import exp, inf, log, log1p, pi, sqrt
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.integrate import quad, simpson
@@ -18,7 +19,7 @@ from sdpa.theory.largest_weight import sum_below, terms_for
 from sdpa.theory.query_lengths import largest_deviation_survival
 
 
-@pytest.mark.parametrize(("sigma", "n_keys"), [(1e5, 2), (1e7, 1e9)])
+@pytest.mark.parametrize("sigma, n_keys", [(1e5, 2), (1e7, 1e9)])
 def test_saturated_rows_are_those_near_a_tie(sigma, n_keys):
     """With a density f0 / sigma of the gap x, E f = f0 / sigma int f(x) dx: of H over x from 0,
     pi^2 / 6; tr J, 1; |J|_F^2, 1/3. f0 = E max of n normals, by parts from n (n - 1) int phi^2
@@ -31,7 +32,7 @@ def test_saturated_rows_are_those_near_a_tie(sigma, n_keys):
     assert row.jacobian_square() == pytest.approx(f0 / sigma / 3, rel=50 / sigma)
 
 
-@pytest.mark.parametrize(("sigma", "threshold"), [(0.399, 0.5), (0.45, 0.5), (6.0, 0.99)])
+@pytest.mark.parametrize("sigma, threshold", [(0.399, 0.5), (0.45, 0.5), (6.0, 0.99)])
 def test_the_largest_of_three_weights_by_quadrature_over_differences(sigma, threshold):
     """P(e^-a + e^-b < c) for a = s1 - s2, b = s1 - s3: given a, b is normal of mean a / 2 and
     variance 3/2 sigma^2.
@@ -69,7 +70,7 @@ def test_saturation_between_nodes_is_that_of_each_row(n_keys):
 
 
 @pytest.mark.parametrize(
-    ("n_keys", "sigmas"),
+    "n_keys, sigmas",
     [
         ([2, 9, 9, 30_000], [1e-4, 0.3, 40.0, 3.0]),
         # More lengths than nodes: interpolated between these.
@@ -77,7 +78,7 @@ def test_saturation_between_nodes_is_that_of_each_row(n_keys):
     ],
 )
 def test_rows_of_any_spread_and_length_have_the_values_of_their_integrals(n_keys, sigmas):
-    order = np.random.default_rng(0).permutation(len(n_keys))
+    order = default_rng(0).permutation(len(n_keys))
     n_keys, sigma = np.array(n_keys)[order], np.array(sigmas)[order]
     found = gaussian_rows(sigma, n_keys)
     rows = list(map(GaussianRow, sigma, n_keys))
@@ -99,7 +100,7 @@ def test_the_law_of_scores_is_elementary_for_even_d_k(d_k):
 
 def test_the_largest_of_several_scores_that_share_a_query():
     """As simulated; and far out, where the union bound is exact."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     q, k = rng.standard_normal((200_000, 1, 3)), rng.standard_normal((200_000, 7, 3))
     largest = (q * k).sum(-1).max(-1)
     s = np.array([-0.5, 1.0, 4.0])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from scipy.special import log_softmax
 
 from sdpa import network
@@ -23,10 +24,10 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("design", "mlp"), CASES)
+@pytest.mark.parametrize("design, mlp", CASES)
 def test_gradients_are_differences_of_the_loss(design, mlp):
     """Of two blocks, along a random direction of each array."""
-    rng = np.random.default_rng(5)
+    rng = default_rng(5)
     weights = [random_arrays(design, mlp, rng) for _ in range(2)]
     x, along_x, upstream = rng.standard_normal((3, 3, TOKENS, WIDTH))
 
@@ -53,7 +54,7 @@ def test_gradients_are_differences_of_the_loss(design, mlp):
 
 
 def test_the_losses_are_those_of_scipy():
-    design, rng = Design(1, 1, divisor=1.0, norm="pre", epsilon=0.2), np.random.default_rng(3)
+    design, rng = Design(1, 1, divisor=1.0, norm="pre", epsilon=0.2), default_rng(3)
     x = rng.standard_normal((2, TOKENS, WIDTH))
     u, gain = rng.standard_normal((WIDTH, HIDDEN)), rng.standard_normal(WIDTH)
     targets = rng.integers(HIDDEN, size=(2, TOKENS))

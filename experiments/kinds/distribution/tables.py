@@ -84,7 +84,7 @@ def _judged(results: Results) -> pd.DataFrame:
 
 def _survival(edges: Floats, d_k: int) -> Floats:
     """P(q.k / sqrt(d_k) > edge) for each edge, by theory."""
-    return np.asarray(theory.score_survival(edges * math.sqrt(d_k), d_k))
+    return theory.score_survival(edges * math.sqrt(d_k), d_k)
 
 
 _HISTOGRAM_COLUMNS = (

@@ -4,8 +4,8 @@ Published statements use the inputs and draws, too. The order of draws from NumP
 generator is part of an example.
 """
 
-import math
 from functools import cache
+from math import log, sqrt
 from pathlib import Path
 
 import numpy as np
@@ -109,14 +109,14 @@ CAT_SCORES = np.array(_GIVEN["cat_sat_down"]["scores"])
 @example
 def cat_sat_down() -> list[Step]:
     """A table of scaled scores, their weights, and how to read them as a heat map."""
-    found = from_scores(CAT_SCORES, divisor=math.sqrt(8))
+    found = from_scores(CAT_SCORES, divisor=sqrt(8))
     steps = attention(found, WORDS, WORDS)
     weights = found.weights
     own = np.diag(weights)
     own_row = [[*own, own.mean(), 1 / 4]]
     largest = weights.argmax(axis=1)
     columns = [weights.mean(axis=0), np.bincount(largest, minlength=4) / 4]
-    uniform = np.column_stack([entropy(weights) / math.log(4), np.ptp(weights, axis=1)])
+    uniform = np.column_stack([entropy(weights) / log(4), np.ptp(weights, axis=1)])
     order = np.argsort(-uniform[:, 0])
     words = [WORDS[i] for i in order]
     measures = ("entropy / ln n", "largest - smallest")
@@ -154,7 +154,11 @@ def _drawn(
     return tokens, rng.standard_normal((3, 8, d_k)) * of_weights
 
 
-def _projections(tokens: Floats, weights: Floats, words: Names) -> list[Step]:
+def _projections(
+    tokens: Floats,
+    weights: Floats,
+    words: Names,
+) -> list[Step]:
     """Tokens and projections as steps."""
     return [
         step("x", "Tokens X: one row per token.", tokens, words),
@@ -204,7 +208,12 @@ def session() -> list[Step]:
     ]
 
 
-def _shapes(name: str, says: str, found: Trace, columns: Names) -> Step:
+def _shapes(
+    name: str,
+    says: str,
+    found: Trace,
+    columns: Names,
+) -> Step:
     """The shapes of the arrays from q to the output."""
     shapes = {name: np.shape(array) for name, array in vars(found).items() if np.ndim(array)}
     return step(name, says, [*shapes.values()], [*shapes], columns)
@@ -260,7 +269,7 @@ def comparison() -> list[Step]:
     for d_k in COMPARED:
         q, k = rng.standard_normal((2, 2000, 5, d_k))
         unscaled = q @ k.mT
-        scores = np.array([unscaled, unscaled / math.sqrt(d_k)])
+        scores = np.array([unscaled, unscaled / sqrt(d_k)])
         largest = softmax(scores).max(axis=-1)
         numbers.append([*scores.std(axis=(-1, -2)), *largest.mean(axis=-1)])
     low, high = np.quantile(numbers, (0.05, 0.95), axis=2).mT
@@ -315,7 +324,13 @@ def dog_bites_man() -> list[Step]:
     ]
 
 
-def _pair(names: str, words: Names, order: list[int], before: Trace, after: Trace) -> list[Step]:
+def _pair(
+    names: str,
+    words: Names,
+    order: list[int],
+    before: Trace,
+    after: Trace,
+) -> list[Step]:
     """The outputs of words in two orders, and the largest difference of each word's two outputs."""
     first, second, apart = names.split()
     one = np.asarray(before.output)
@@ -373,13 +388,13 @@ def triples() -> list[Step]:
     rows = ("2, 1, 1", "20, 10, 10", "200, 100, 100", "third / √512")
     keys = ("first", "second", "third")
     printed = np.array(_GIVEN["triples"]["weights"])
-    scores = np.array([ONES, TENS, HUNDREDS, np.divide(HUNDREDS, math.sqrt(512))])
+    scores = np.array([ONES, TENS, HUNDREDS, np.divide(HUNDREDS, sqrt(512))])
     found = from_scores(scores)
     return [
         step(
             "divisor",
             "The square root of d_k.",
-            [[512, math.sqrt(512)]],
+            [[512, sqrt(512)]],
             ("d_k^1/2",),
             ("d_k", "divisor"),
         ),

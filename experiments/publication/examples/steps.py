@@ -139,7 +139,13 @@ def from_scores(
     return trace(scores, np.eye(scores.shape[-1]), v, scaling=divisor)
 
 
-def blend(found: Trace, name: str, row: int, keys: Names, outputs: Names) -> Step:
+def blend(
+    found: Trace,
+    name: str,
+    row: int,
+    keys: Names,
+    outputs: Names,
+) -> Step:
     """The output of one query, term by term: weights, and each key's values times its weight."""
     weights = found.weights[row]
     terms = np.column_stack([weights, weights[:, None] * np.asarray(found.v)])

@@ -73,7 +73,12 @@ def walk(typed: str) -> None:
     tell(f"{text(example, example.steps())}\n\nfigure: {picture}")
 
 
-def walk_own(paths: Sequence[Path | None], scaling: str, mask: str, out: Path) -> None:
+def walk_own(
+    paths: Sequence[Path | None],
+    scaling: str,
+    mask: str,
+    out: Path,
+) -> None:
     """Print attention of the q, k and v in these files; write walk.csv and walk.png."""
     from experiments.publication.examples.picture import picture_of
 
@@ -107,7 +112,11 @@ def text(example: Example, steps: Sequence[Step]) -> str:
     return "\n".join(lines)
 
 
-def own_steps(*paths: Path, scaling: str, mask: str) -> list[Step]:
+def own_steps(
+    *paths: Path,
+    scaling: str,
+    mask: str,
+) -> list[Step]:
     """Every step of attention on the q, k and v in these files; without v, up to the weights.
 
     Raises:

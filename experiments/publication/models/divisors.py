@@ -114,7 +114,11 @@ def means_over_sequences(found: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     return with_errors(of_sequences.reset_index(), by, *GRADIENTS)
 
 
-def with_errors(table: pd.DataFrame, by: list[str], *geometric: str) -> pd.DataFrame:
+def with_errors(
+    table: pd.DataFrame,
+    by: list[str],
+    *geometric: str,
+) -> pd.DataFrame:
     """The mean of each column over groups, followed by its standard error between them, NAME_se.
 
     Args:

@@ -156,7 +156,7 @@ def control(
 ) -> Floats:
     """The mean entropy share of rows of independent scores of another law, from simulated rows."""
     log_sigma = np.log(_sigma(spread, lengths))
-    return np.asarray(np.interp(log_sigma, np.log(_SIGMAS), _simulated_shares(name, lengths)))
+    return np.interp(log_sigma, np.log(_SIGMAS), _simulated_shares(name, lengths))
 
 
 @cache

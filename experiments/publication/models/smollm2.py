@@ -71,7 +71,12 @@ class Pretrained(NamedTuple):
     sha256: str
     own: Design  # with the divisor of the training
 
-    def tokens(self, text: str, length: int, count: int = SEQUENCES) -> Tokens:
+    def tokens(
+        self,
+        text: str,
+        length: int,
+        count: int = SEQUENCES,
+    ) -> Tokens:
         """`count` sequences of a text, (count, length)."""
         return windows(text, self.tokenizer.encode, length, count)
 

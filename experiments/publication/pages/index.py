@@ -28,7 +28,11 @@ from experiments.tables.study import Study
 from sdpa.scaling import SCALED
 
 
-def write_page(study: Study, first: Collection[str], report: Reporter) -> None:
+def write_page(
+    study: Study,
+    first: Collection[str],
+    report: Reporter,
+) -> None:
     """Write index.html from tables, figures and published statements if one of them changed."""
     folder = study.folder
     unsound = map(str, study.unsound.values())
@@ -66,7 +70,11 @@ def make_page(study: Study, first: Collection[str] = ()) -> bytes:
     """
     failed = []
 
-    def part(name: str, make: Callable[[], Any], instead: Any) -> Any:
+    def part(
+        name: str,
+        make: Callable[[], Any],
+        instead: Any,
+    ) -> Any:
         try:
             return make()
         except Exception as error:

@@ -46,7 +46,11 @@ def typeset(text: str) -> Markup:
     return Markup(html(text))
 
 
-def markdown(head: Sequence[str], rows: Iterable[Iterable[object]], right: str = "") -> str:
+def markdown(
+    head: Sequence[str],
+    rows: Iterable[Iterable[object]],
+    right: str = "",
+) -> str:
     """A table in Markdown, with an `r` in `right` for a column that is aligned to the right; a |
     stays a character.
 

@@ -169,7 +169,11 @@ def power(source: Source) -> str:
     return f"{markdown(['a metric of a sweep times', 'found'], found, 'rr')}\n\n{lost}"
 
 
-def _p_values(results: Results, metric: Metric, factor: float) -> pd.Series:
+def _p_values(
+    results: Results,
+    metric: Metric,
+    factor: float,
+) -> pd.Series:
     """Of the tests of a metric that is off by a factor, with its interval."""
     columns = [f"{metric.name}{end}" for end in ("", "_low", "_high")]
     faulty = results.measured.assign(**results.measured[columns] * factor)

@@ -82,7 +82,13 @@ def _of_model(folder: Path) -> Iterator[Picture]:
         yield model_picture(folder, "divisors")
 
 
-def _on_page(of: str, picture: Picture, results: Path, *, is_embedded: bool) -> OnPage:
+def _on_page(
+    of: str,
+    picture: Picture,
+    results: Path,
+    *,
+    is_embedded: bool,
+) -> OnPage:
     path = picture.path
     with Image.open(path) as image:
         width, height = image.size

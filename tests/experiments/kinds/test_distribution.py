@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
@@ -17,13 +18,13 @@ SCORES = 100_000
 @pytest.fixture(scope="module")
 def scores():
     """Of the same draws as `measured`."""
-    queries, keys = np.random.default_rng(3).standard_normal((2, SCORES, 2))
+    queries, keys = default_rng(3).standard_normal((2, SCORES, 2))
     return np.einsum("td,td->t", queries, keys)
 
 
 @pytest.fixture(scope="module")
 def measured():
-    return distribution.measure(distribution.Cell(2), SCORES, np.random.default_rng(3))
+    return distribution.measure(distribution.Cell(2), SCORES, default_rng(3))
 
 
 def test_counts_and_moments_are_those_of_the_scores(measured, scores):

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 from experiments.kinds.initialisation.cell import EXPERIMENT, Cell
@@ -17,7 +18,7 @@ TRIALS = 11
 
 def replay(query_std, key_std):
     """Queries and keys of each trial, as the experiment draws them: all tokens, W_Q, W_K."""
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     z = rng.standard_normal((TRIALS, 7, 12))
     to_queries, to_keys = (
         std * rng.standard_normal((TRIALS, 12, 4)) for std in (query_std, key_std)
@@ -27,14 +28,14 @@ def replay(query_std, key_std):
         yield tokens[2:] @ to_queries[trial], tokens @ to_keys[trial]
 
 
-@pytest.mark.parametrize(("scheme", "stds"), [("t5", (48**-0.5, 12**-0.5)), ("gpt2", (0.02, 0.02))])
+@pytest.mark.parametrize("scheme, stds", [("t5", (48**-0.5, 12**-0.5)), ("gpt2", (0.02, 0.02))])
 def test_a_layer_is_that_of_its_definition(scheme, stds):
     cell = replace(CELL, scheme=Scheme.parse(scheme))
     queries, keys = map(np.array, zip(*replay(*stds), strict=True))
-    drawn_keys, queries_of = cell.draw(TRIALS, np.random.default_rng(2))
+    drawn_keys, queries_of = cell.draw(TRIALS, default_rng(2))
     assert_allclose(drawn_keys, keys, rtol=1e-9)
     assert_allclose(queries_of(slice(1, 5)), queries[:, 1:], rtol=1e-9)
-    measured = EXPERIMENT.measure(cell, TRIALS, np.random.default_rng(2))
+    measured = EXPERIMENT.measure(cell, TRIALS, default_rng(2))
     for row in EXPERIMENT.tabulate(cell, measured)[MEASURED]:
         assert row["d_k"] == 4
         assert row["query_variance"] == pytest.approx((queries**2).mean(), rel=1e-9)

@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 
 from experiments.kinds.language import cell as language
 from experiments.kinds.language import corpus
@@ -26,12 +28,12 @@ SMALL = Cell(
 )
 
 
-def _states(cell):
-    """The states of a run under the only rule of a cell, with copies of its decoder."""
-    rng = np.random.default_rng(0)
+def _states(cell, rng=None, end=10_000):
+    """The states of a run under the first rule of a cell, with copies of its decoder."""
+    rng = rng or default_rng(0)
     start = cell.start(rng)
-    places = rng.integers(10_000, size=(cell.steps + 1, cell.n_sequences))
-    (design,) = cell.designs()
+    places = rng.integers(end, size=(cell.steps + 1, cell.n_sequences))
+    design, *_ = cell.designs()
     for step, decoder, found in run(cell, design, start, places):
         yield step, decoder.copy(), found
 
@@ -40,13 +42,13 @@ def _losses(cell):
     return np.array([found.losses.mean() for _, _, found in _states(cell)])
 
 
-@pytest.mark.parametrize(("initial", "of_queries"), [("unit", 1 / 8), ("small", 0.02)])
+@pytest.mark.parametrize("initial, of_queries", [("unit", 1 / 8), ("small", 0.02)])
 def test_a_start_is_that_of_its_definition(initial, of_queries):
     """At width 64, with two blocks: W_O and the last matrix of the MLP are divided by 2."""
     cell = replace(SMALL, width=64, initial=initial)
     (design,) = cell.designs()
     assert design.rope_base == 10_000
-    start = cell.start(np.random.default_rng(0))
+    start = cell.start(default_rng(0))
     found = vars(start.blocks[1]) | vars(start)
     of_block = {"value": 1 / 8, "output": 1 / 16, "up": 1 / 8, "down": 1 / 32}
     expected = of_block | {
@@ -60,14 +62,14 @@ def test_a_start_is_that_of_its_definition(initial, of_queries):
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "learning_rate", "rate"), [("adam", 0.01, QUARTER), ("momentum", 1.0, ROOT)]
+    "optimizer, learning_rate, rate", [("adam", 0.01, QUARTER), ("momentum", 1.0, ROOT)]
 )
 def test_a_divisor_is_a_smaller_start_and_rate(optimizer, learning_rate, rate):
     divided = replace(SMALL, optimizer=optimizer, learning_rate=learning_rate)
     plain = replace(divided, scaling=(PLAIN,), initial_divisor=QUARTER, rate_divisor=rate)
     expected = _losses(divided)
     assert expected[-1] < expected[0] - 1
-    np.testing.assert_allclose(_losses(plain), expected, rtol=1e-5)
+    assert_allclose(_losses(plain), expected, rtol=1e-5)
     for part in ("initial_divisor", "rate_divisor"):  # neither is enough alone
         alone = _losses(replace(plain, **{part: PLAIN}))
         assert np.abs(alone - expected).max() > 0.01
@@ -84,7 +86,7 @@ def test_records_are_those_of_the_batch():
     variance, *of_weights = (rows[name].value.item() for name in names)
     lengths = np.sqrt((to_q.astype(float) ** 2).sum(axis=-1))
     expected = [np.sqrt(variance), *of_weights, np.sqrt((lengths**2).mean()), np.median(lengths)]
-    np.testing.assert_allclose(heads[1, 1], expected, rtol=1e-5)
+    assert_allclose(heads[1, 1], expected, rtol=1e-5)
 
 
 def test_a_clipped_step_has_the_norm_of_the_limit():
@@ -123,27 +125,22 @@ def test_a_divisor_of_one_pass_alone():
     backward = first(replace(SMALL, scaling=(PLAIN,), gradient_divisor=ROOT))
     top = -1  # the block whose gradient passes through no other
     for one, other, factor in ((forward, divided, 16), (backward, plain, 1 / 16)):
-        np.testing.assert_array_equal(one.losses, other.losses)
+        assert_array_equal(one.losses, other.losses)
         q, expected = one.to_blocks[top].q, factor * other.to_blocks[top].q
-        np.testing.assert_allclose(q, expected, rtol=1e-4, atol=1e-9)
+        assert_allclose(q, expected, rtol=1e-4, atol=1e-9)
 
 
 def test_careful_readings_are_of_all_text_in_double_precision():
     cell = replace(SMALL, scaling=(PLAIN,), readings="careful", n_keys=64)
     careful, quick = (
-        language.measure(one, 1, np.random.default_rng(0))
-        for one in (cell, replace(cell, readings="quick"))
+        language.measure(one, 1, default_rng(0)) for one in (cell, replace(cell, readings="quick"))
     )
-    np.testing.assert_array_equal(careful.of_runs[..., :-1, :], quick.of_runs[..., :-1, :])
-    np.testing.assert_allclose(careful.of_heads, quick.of_heads, rtol=1e-3, atol=1e-8)
+    assert_array_equal(careful.of_runs[..., :-1, :], quick.of_runs[..., :-1, :])
+    assert_allclose(careful.of_heads, quick.of_heads, rtol=1e-3, atol=1e-8)
     assert (careful.of_heads[..., -1, :, :, :] != quick.of_heads[..., -1, :, :, :]).all()
 
-    rng = np.random.default_rng(0)
-    start, (design,) = cell.start(rng), cell.designs()
-    shape = cell.steps + 1, cell.n_sequences
-    places = rng.integers(len(corpus.trained_on("python")) - 64, size=shape)
-    states = run(cell, design, start, places)
-    decoder = next(decoder for step, decoder, _ in states if step == cell.steps)
+    *_, (_, decoder, _) = _states(cell, end=len(corpus.trained_on("python")) - 64)
+    (design,) = cell.designs()
     rest = corpus.held_out("python")
     firsts = range(0, len(rest) - 64, 64)
     expected = [losses(decoder, rest[None, i : i + 65], design).mean() for i in firsts]
@@ -198,9 +195,7 @@ def test_a_learned_gain_moves_towards_the_divisor():
     """The first of the shipped runs, without recording."""
     cell = Cell(64, 64, 0.004, (PLAIN, ROOT), normalize="rms", gain="learned")
     rng = Chunk(language.EXPERIMENT, cell, 0, 1, seed=0).generator()
-    start, shape = cell.start(rng), (cell.steps + 1, cell.n_sequences)
-    places = rng.integers(len(corpus.trained_on(cell.text)) - cell.n_keys, size=shape)
-    *_, (_, decoder, _) = run(cell, next(cell.designs()), start, places)
+    *_, (_, decoder, _) = _states(cell, rng, len(corpus.trained_on(cell.text)) - cell.n_keys)
     gains = [block.query_gain.item() for block in decoder.blocks]
     (printed,) = numbers("the gains of the four layers end at #, #, # and #")
     assert [*map(agrees, printed, gains)] == [True] * 4
@@ -224,7 +219,7 @@ def rates_table(losses):
 
 
 @pytest.mark.parametrize(
-    ("losses", "best", "band", "octaves"),
+    "losses, best, band, octaves",
     [
         ((2.0, 1.5, 1.5149, 1.6), 1, (1, 2), 1),
         ((2.0, 1.5, 1.5151, 1.5), 1, (1, 1), 0),  # a gap ends the band; of equals, the first

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from experiments.config.sweep import Sweep
 from experiments.kinds.network.cell import EXPERIMENT, LAYERS, Cell, measure, tabulate
@@ -32,10 +33,10 @@ STACKS = {
 @pytest.mark.parametrize("name", STACKS)
 def test_every_value_of_a_layer_is_that_of_its_definition(name):
     cell = STACKS[name]
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     one, other = (measure(cell, 1, rng) for _ in range(2))
     table = tabulate(cell, one.merge(other))[LAYERS]
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     drawn = []
     for _ in range(2):
         shared, own = rng.standard_normal(cell.width), rng.standard_normal((7, cell.width))
@@ -57,7 +58,7 @@ def test_rope_has_the_base_10_000():
 
 
 def test_the_main_table_is_the_ends_of_the_table_of_layers():
-    tables = tabulate(SMALL, measure(SMALL, 5, np.random.default_rng(1)))
+    tables = tabulate(SMALL, measure(SMALL, 5, default_rng(1)))
     layers = tables[LAYERS]
     for row, first, last in zip(tables[MEASURED], layers[::2], layers[1::2], strict=True):
         expected = {"stream_gradient_growth": first["stream_gradient"] ** 0.5}
@@ -87,7 +88,7 @@ def test_the_law_holds_for_many_heads(name):
     standard errors with a probability of 0.2%.
     """
     cell = LAWS[name]
-    layers = tabulate(cell, measure(cell, 20, np.random.default_rng(6)))[LAYERS]
+    layers = tabulate(cell, measure(cell, 20, default_rng(6)))[LAYERS]
     laws = [layer for of_rule in cell.by_rule() for layer in law_of(of_rule)]
     names = ("stream", "cosine", "collision", "stream_gradient", "gradient_cosine")
     for row, law in zip(layers, laws, strict=True):
@@ -100,7 +101,7 @@ def test_the_law_holds_for_many_heads(name):
 def test_matrices_have_the_variance_1_over_their_rows():
     """W_O and the last matrix of an MLP also over 2 layers: what the check cannot tell within 5%."""
     cell = replace(WIDE, output_scale="depth", mlp="swiglu")
-    matrices = vars(cell.block(np.random.default_rng(2)))
+    matrices = vars(cell.block(default_rng(2)))
     found = {name: w.var() * len(w) for name, w in matrices.items() if w is not None}
     expected = dict.fromkeys(found, 1.0) | dict.fromkeys(["output", "down"], 1 / 6)
     assert found == pytest.approx(expected, rel=0.02)
@@ -127,7 +128,7 @@ def test_the_check_finds_what_is_beyond_the_law(fault, monkeypatch):
     drawn = Cell.block
     monkeypatch.setattr(Cell, "block", lambda *of: FAULTS[fault](drawn(*of)))
     cell = Cell(d_k=32, n_keys=16, scaling=RULES, layers=2)
-    measured = measure(cell, 40, np.random.default_rng(5))
+    measured = measure(cell, 40, default_rng(5))
     tables = tabulated(EXPERIMENT, [cell], [measured])
     if "growth" in fault:
         tables[MEASURED]["stream_gradient_growth"] *= 1.1

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from experiments.kinds.rows.cell import EXPERIMENT, Cell
 from experiments.measuring.experiment import MEASURED
@@ -14,12 +15,12 @@ from tests.plain_rows import RULES
 CELL = Cell(d_k=5, n_keys=3, n_queries=2, key_std=1.5, query_std=1.5, scaling=RULES)
 
 
-@pytest.mark.parametrize(("mask", "seen"), [("none", (3, 3)), ("causal", (2, 3))])
+@pytest.mark.parametrize("mask, seen", [("none", (3, 3)), ("causal", (2, 3))])
 def test_scores_and_weights_are_those_of_the_draws(mask, seen):
     cell = replace(CELL, mask=mask)
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     keys, queries = (1.5 * rng.standard_normal((4, count, 5)) for count in (3, 2))
-    measured = EXPERIMENT.measure(cell, 4, np.random.default_rng(1))
+    measured = EXPERIMENT.measure(cell, 4, default_rng(1))
     assert np.isfinite(measured.scores).all()  # as a record requires
     table = list(EXPERIMENT.tabulate(cell, measured)[MEASURED])
     assert len(table) == cell.table_rows(4) == 2 * 4 * sum(seen)

@@ -2,11 +2,12 @@
 
 import dataclasses
 import itertools
-import math
+from math import sqrt
 
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.random import default_rng
 from scipy import stats
 
 from experiments.kinds.saturation.cell import EXPERIMENT, KERNEL, Cell
@@ -39,7 +40,7 @@ def plain_metrics(draws, divisor, *, causal=False):
     of_draws, scores = zip(*found, strict=True)
     means = pd.concat(map(pd.DataFrame, of_draws)).mean()
     roots = {metric.name for metric in METRICS if metric.kind == "root"}
-    rows = {name: math.sqrt(value) if name in roots else value for name, value in means.items()}
+    rows = {name: sqrt(value) if name in roots else value for name, value in means.items()}
     found = rows | {
         "score_mean": np.mean(scores),
         "score_kurtosis": stats.kurtosis(np.ravel(scores)),
@@ -51,20 +52,20 @@ def plain_metrics(draws, divisor, *, causal=False):
 
 def replay(cell, trials, seed):
     """The draws that `measure` makes of one batch, in its order, from the definition of each key."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     (of_gradients,) = rng.spawn(1)
     of_keys, of_queries = (
         cell.inputs.sample(rng, (trials, count, cell.d_k))
         for count in (cell.n_keys, cell.n_queries)
     )
     rho = cell.correlation
-    of_queries = rho * of_keys[:, -cell.n_queries :] + math.sqrt(1 - rho**2) * of_queries
+    of_queries = rho * of_keys[:, -cell.n_queries :] + sqrt(1 - rho**2) * of_queries
     powers = [m**-cell.spectrum for m in range(1, cell.d_k + 1)]
     roots = np.sqrt([cell.d_k * power / sum(powers) for power in powers])
     keys = cell.key_mean + cell.key_std * roots * of_keys
     queries = cell.query_mean + cell.query_std * roots * of_queries
     if cell.normalize != "none":
-        length = 1 if cell.normalize == "l2" else math.sqrt(cell.d_k)
+        length = 1 if cell.normalize == "l2" else sqrt(cell.d_k)
         keys, queries = (
             length * x / np.linalg.norm(x, axis=-1, keepdims=True) for x in (keys, queries)
         )
@@ -80,7 +81,7 @@ def rows_of(cell, measurement):
 def test_metrics_are_those_of_the_definitions(change):
     cell = dataclasses.replace(CELL, **change | {"inputs": LAWS[change["inputs"]]})
     trials = 20
-    rows = rows_of(cell, KERNEL.measure(cell, trials, np.random.default_rng(6)))
+    rows = rows_of(cell, KERNEL.measure(cell, trials, default_rng(6)))
     for row, divisor in zip(rows, cell.divisors(), strict=True):
         expected, scores = plain_metrics(replay(cell, trials, 6), divisor, causal=cell.has_mask)
         assert {name: row[name] for name in expected} == pytest.approx(
@@ -98,7 +99,7 @@ def test_every_law_and_every_key_has_a_case():
 
 def test_quantiles_are_those_of_the_rows():
     """To the width of a bin of their histogram, below 2%; a median of few is exact."""
-    rows = rows_of(CELL, KERNEL.measure(CELL, 60, np.random.default_rng(6)))
+    rows = rows_of(CELL, KERNEL.measure(CELL, 60, default_rng(6)))
     behind = {
         "jacobian_norm": "jacobian_norm",
         "weight_jacobian_norm": "query_gradient_norm",  # without drawn gradients
@@ -125,7 +126,7 @@ def test_batches_of_queries_change_no_metric(monkeypatch):
     cell = OfOneDraw(**vars(CELL) | {"n_queries": 5, "mask": "causal"})
 
     def measured():
-        found = KERNEL.measure(cell, 1, np.random.default_rng(8))
+        found = KERNEL.measure(cell, 1, default_rng(8))
         return [*found.moments.mean, found.norms.series[0].quantile(2.5)]
 
     whole = measured()
