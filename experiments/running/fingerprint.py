@@ -23,8 +23,8 @@ _SHARED = "sdpa/*.py", "experiments/measuring/*.py"
 _AFTER_MEASURING = "example", "figures", "tables", "monitor", "record", "__main__"
 _AFTER_TABLES = "example", "figures", "publication", "commands"
 _DOCSTRING = rb'(?:\A|(?<=:\n))[ \t]*r?"""[\s\S]*?"""[ \t]*\n'
-_COMMENT = rb"^[ \t]*#.*\n"
-_NO_CODE = re.compile(rb"%b|%b" % (_DOCSTRING, _COMMENT), re.MULTILINE)
+_COMMENT = rb"[ \t]*#.*\n"
+_NO_CODE = re.compile(rb"^(?:%b|%b)" % (_DOCSTRING, _COMMENT), re.MULTILINE)
 
 
 def stamp(inputs: object, source: str, *packages: str) -> str:
@@ -83,7 +83,13 @@ def source(*patterns: str, but: Collection[str] = ()) -> str:
         parts = {part.partition(".")[0] for part in path.relative_to(ROOT).parts}
         if path.is_file() and path.suffix != ".pyc" and parts.isdisjoint(but):
             content = path.read_bytes()
-            code = _NO_CODE.sub(b"", content) if path.suffix == ".py" else content
+            code = _code(content) if path.suffix == ".py" else content
             name = path.relative_to(ROOT).as_posix()
             found.update(f"{name} {hashlib.sha256(code).hexdigest()}\n".encode())
     return found.hexdigest()
+
+
+@cache  # folders overlap
+def _code(content: bytes) -> bytes:
+    """A module without docstrings and lines of comment."""
+    return _NO_CODE.sub(b"", content)

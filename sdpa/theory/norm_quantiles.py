@@ -68,7 +68,6 @@ _LEAST_PEAK = 1e-4
 _NEARBY = 1e-3  # a step of ln t, or of z_1 - z_2 where sigma < 1
 _WIDEST = 40.0  # of z_1 - z_2, whose law is normal beyond reach there
 _FAR = 1e-9
-_RISING = np.array([[True], [False]])
 _LAST_STEP = 2e-3
 _STEPS = 30
 _LEAST = 1e-300
@@ -398,15 +397,18 @@ class RowNorms:
         highest = norm(peak)
         lowest = norm(end)  # beyond the peak
 
+        def share_of(t: FloatArray) -> FloatArray:
+            return np.asarray(ndtr(-self.second - self._distance(t)) / self.tail)
+
         def share(level: float) -> float:
             most = np.minimum(level * peak / highest, peak)  # as norm / t falls in t
             least = level * (_FAR * most / norm(_FAR * most))  # no product underflows
-            low = np.array([np.clip(farthest, least, peak), peak])
-            high = np.array([most, end])
-            roots = _bisected(lambda t: (norm(t) < level) == _RISING, low, high)
-            largest = -self.second - self._distance(roots)
-            rising, falling = ndtr(largest) / self.tail
-            found = rising + np.where(level > lowest, 1 - falling, 0.0)
+            low = np.clip(farthest, least, peak)
+            found = share_of(_bisected(lambda t: norm(t) < level, low, most))
+            falls = level > lowest
+            if falls.any():
+                root = _bisected(lambda t: norm(t) >= level, peak, end)
+                found += np.where(falls, 1 - share_of(root), 0.0)
             return float(np.mean(np.where(level < highest, found, 1.0)))
 
         return share
