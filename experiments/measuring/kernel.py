@@ -69,7 +69,7 @@ class Kernel(Generic[C]):
     """The measurement of metrics of attention rows in a cell, and the rows of its table.
 
     Attributes:
-        metrics: what is measured, at least one of rows.
+        metrics: what is measured: at least one mean of rows and one quantile.
     """
 
     metrics: tuple[KernelMetric, ...]
