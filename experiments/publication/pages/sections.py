@@ -88,7 +88,7 @@ def section_of(results: Results, drawn: Sequence[OnPage]) -> Section:
         csvs=[csv_name(results.name, kind) for kind in (SUMMARY, *results)],
         axes=axes,
         last=repr(table[axes[0]].tolist()[-1]) if axes else "",
-        metric=next(filter(in_summary.__contains__, metrics), [*table][-1]),
+        metric=next(filter(in_summary.__contains__, metrics), [*results.metrics, *declared][-1]),
         head=head,
         roots={name for name, metric in results.metrics.items() if metric.kind == "root"},
         rows=rows,
