@@ -69,6 +69,8 @@ def pictures(study: Study, first: Collection[str] = ()) -> dict[str, list[OnPage
 
 
 def _longer(folder: Path) -> Iterator[Picture]:
+    if not folder.exists():  # results of another config
+        return
     full = load_config(FULL_CONFIG)
     sweeps = tuple(sweep for sweep in full.sweeps if sweep.name == "language")
     for results in Study(replace(full, sweeps=sweeps), folder).values():
