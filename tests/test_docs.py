@@ -47,6 +47,12 @@ def blocks(text, language):
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
+def test_readme_is_short_and_soon_says_what_to_type():
+    words = PAGES["README.md"].split()
+    assert len(words) <= 900
+    assert words.index("make") <= 200
+
+
 def test_ci_calls_the_commands_of_the_start_as_written():
     (start,) = (block for block in blocks(PAGES["README.md"], "sh") if "git clone" in block)
     commands = [line.partition("#")[0].strip() for line in start.splitlines()]
