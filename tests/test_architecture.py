@@ -105,9 +105,10 @@ def test_measuring_and_declarations_load_no_table_or_drawing(name, part, later):
 
 
 def folder_of(name):
-    """The folder of a module; derived tables of an experiment count as those of all."""
-    is_of_tables = re.fullmatch(r"experiments\.kinds\.\w+\.tables", name)
-    return "tables" if is_of_tables else name.split(".")[1]
+    """The folder of a module; derived tables and drawings of an experiment count as those of all."""
+    folder, *parts = name.split(".")[1:]
+    of_all = {"tables": "tables", "drawing": "figures"}
+    return of_all.get(parts[-1], folder) if folder == "kinds" and parts else folder
 
 
 def test_a_folder_imports_only_those_before_it():

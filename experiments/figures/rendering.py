@@ -14,20 +14,16 @@ from matplotlib.text import Text
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from experiments.figures import curves, maps
 from experiments.figures.formulas import latex
 from experiments.figures.lines import draw_lines
 from experiments.figures.picture import DPI, LINE, MARGIN_INCHES, Picture, Strip
 from experiments.figures.shown import Shown
 from experiments.figures.style import GREY, INK, STYLE, Drawing
+from experiments.kinds import parts
 
 # Of figures that are not lines, by name.
 OWN_DRAWINGS: dict[str, Callable[[Shown], Drawing]] = {
-    "assumptions": curves.assumptions,
-    "distribution": curves.distribution,
-    "map": maps.ratio_map,
-    "phase": maps.phase,
-    "rows": maps.rows,
+    name: drawing for _, module in parts("drawing") for name, drawing in module.DRAWINGS.items()
 }
 
 

@@ -1,7 +1,8 @@
 """The experiments: one folder each.
 
-`cell` says the question, the cell, the draw and the metrics, `tables` derives tables, and `figures`
-declares figures with their findings. Without `tables` or `figures`, an experiment has none.
+`cell` says the question, the cell, the draw and the metrics, `tables` derives tables, `figures`
+declares figures with their findings, and `drawing` draws those that are not lines. Without one of the
+last three, an experiment has none.
 """
 
 import importlib

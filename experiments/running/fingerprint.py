@@ -20,8 +20,8 @@ ROOT = Path(__file__).parents[2]
 # What measures any experiment: no theory.
 _SHARED = "sdpa/*.py", "experiments/measuring/*.py"
 # Parts of an experiment, tools and folders that come after measuring, and after tables.
-_AFTER_MEASURING = "example", "figures", "tables", "monitor", "record", "__main__"
-_AFTER_TABLES = "example", "figures", "publication", "commands"
+_AFTER_MEASURING = "example", "figures", "drawing", "tables", "monitor", "record", "__main__"
+_AFTER_TABLES = "example", "figures", "drawing", "publication", "commands"
 _DOCSTRING = rb'(?:\A|(?<=:\n))[ \t]*r?"""[\s\S]*?"""[ \t]*\n'
 _COMMENT = rb"[ \t]*#.*\n"
 _NO_CODE = re.compile(rb"^(?:%b|%b)" % (_DOCSTRING, _COMMENT), re.MULTILINE)

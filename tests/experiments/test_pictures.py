@@ -23,7 +23,6 @@ from experiments.commands.check import check
 from experiments.commands.job import Job
 from experiments.commands.measure import measure
 from experiments.config.paths import figure_path
-from experiments.figures import curves
 from experiments.figures.captions import plain_caption
 from experiments.figures.draw import pictures_of
 from experiments.figures.formulas import latex
@@ -37,6 +36,7 @@ from experiments.kinds.figures import FIGURES, default_figures
 from experiments.kinds.language import cell as language
 from experiments.kinds.network import tables as network
 from experiments.kinds.network.layer import OF_LAYER
+from experiments.kinds.saturation import drawing as drawing_of_saturation
 from experiments.kinds.support import has_few, rows_of, significant
 from experiments.publication.pages.index import make_page
 from experiments.running import workers
@@ -321,7 +321,7 @@ def assert_ratios_to_the_first_row(what, drawing):
             assert bars.get_label() == divided(rule)
             x, y, *reach = points_of(bars).T
             ratios = rows[[metric, f"{metric}_low", f"{metric}_high"]] / rows[metric].iloc[0]
-            ratios = ratios.where(ratios[metric] >= curves._LEAST_RATIO)
+            ratios = ratios.where(ratios[metric] >= drawing_of_saturation._LEAST_RATIO)
             assert_allclose([x, *reach], ratios.T)
             for place, (_, row) in zip(y, rows.iterrows(), strict=True):
                 others = {"key_mean": 0, "inputs": "gaussian"}
