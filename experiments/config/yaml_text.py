@@ -65,13 +65,7 @@ class Document:
         self._nodes[()] = root, root
         self.value = self._read_mapping((), root)
 
-    def fault(
-        self,
-        path: KeyPath,
-        message: str,
-        *,
-        of_key: bool = False,
-    ) -> None:
+    def fault(self, path: KeyPath, message: str, *, of_key: bool = False) -> None:
         """Note a fault of a path, such as sweeps.wide.d_k[2], at its value or its key.
 
         A mapping counts as its key, and so does the mapping that misses the last key of the path.
@@ -106,12 +100,7 @@ class Document:
             message = f"{name[1:]}: {message}"
         self.faults.append(Fault(node.start_mark, message))
 
-    def _read(
-        self,
-        path: KeyPath,
-        key: yaml.Node,
-        node: yaml.Node,
-    ) -> Plain:
+    def _read(self, path: KeyPath, key: yaml.Node, node: yaml.Node) -> Plain:
         """The plain value of a node; notes positions."""
         self._nodes[path] = key, node
         if isinstance(node, yaml.MappingNode):

@@ -148,11 +148,7 @@ def _readings(what: Shown) -> Iterator[str]:
         yield HOLLOW
 
 
-def extent(
-    table: pd.DataFrame,
-    axes: SweepAxes,
-    most: int = 1000,
-) -> str:
+def extent(table: pd.DataFrame, axes: SweepAxes, most: int = 1000) -> str:
     """The axes of rows with their values, and their trials, as a sentence of at most so many words;
     those that vary come first.
     """

@@ -86,12 +86,7 @@ def _layout(picture: Lines, parts: Sequence[ShownPanel]) -> tuple[Drawing, list[
     return panels(count, columns, size, sharey=share)
 
 
-def _draw_panel(
-    ax: Axes,
-    panel: ShownPanel,
-    x: str,
-    colours: Mapping[object, Colour],
-) -> None:
+def _draw_panel(ax: Axes, panel: ShownPanel, x: str, colours: Mapping[object, Colour]) -> None:
     """Exact values, points with error bars on them, the value of equal weights, and words."""
     if not is_number(panel.rows[x]):
         # the order of categories, whatever the first line has
@@ -108,13 +103,7 @@ def _draw_panel(
         ax.set_ylabel(panel.beside)
 
 
-def _draw_line(
-    ax: Axes,
-    line: Line,
-    x: str,
-    metric: str,
-    colour: Colour,
-) -> None:
+def _draw_line(ax: Axes, line: Line, x: str, metric: str, colour: Colour) -> None:
     """Points, and a stroke at each exact value or that of a law. If x is a number, a line goes
     through these, and through the points where none is known.
     """
@@ -139,11 +128,7 @@ def _draw_line(
 
 
 def plot_exact(
-    ax: Axes,
-    at: pd.Series,
-    values: pd.Series,
-    colour: Colour,
-    dashes: str = "-",
+    ax: Axes, at: pd.Series, values: pd.Series, colour: Colour, dashes: str = "-"
 ) -> None:
     """Exact values: a thin line with gaps at NaN, or strokes if there is a single value or x is not a
     number.
@@ -152,13 +137,7 @@ def plot_exact(
     ax.plot(at, values, drawn, color=colour, zorder=1, markersize=22)
 
 
-def plot_measured(
-    ax: Axes,
-    rows: pd.DataFrame,
-    x: str,
-    metric: str,
-    **look: object,
-) -> None:
+def plot_measured(ax: Axes, rows: pd.DataFrame, x: str, metric: str, **look: object) -> None:
     """A metric of rows along x with its 95% intervals, hollow where it has too few draws.
 
     `look` are keywords of Matplotlib's `errorbar`, with `color` and `marker`.
@@ -192,11 +171,7 @@ def reach(rows: pd.DataFrame, metric: str) -> Floats:
     return np.stack([below, above]).clip(0)
 
 
-def _mark_equal(
-    ax: Axes,
-    rows: pd.DataFrame,
-    x: str,
-) -> None:
+def _mark_equal(ax: Axes, rows: pd.DataFrame, x: str) -> None:
     """The value of equal weights in each row: along n_keys, or the smallest and the largest one."""
     values = rows[EQUAL]
     look = {"color": INK, "linestyle": ":", "linewidth": 1, "zorder": 0}
@@ -216,12 +191,7 @@ def _mark_crossing(ax: Axes, at: float) -> None:
     ax.text(1, 1, text, transform=ax.transAxes, ha="right", va="top", fontsize=9)
 
 
-def _scale_y(
-    ax: Axes,
-    panel: ShownPanel,
-    shares: Sequence[ShownPanel],
-    results: Results,
-) -> None:
+def _scale_y(ax: Axes, panel: ShownPanel, shares: Sequence[ShownPanel], results: Results) -> None:
     """The scale of y of a panel, from the metrics and rows of all panels that share it."""
     metrics = [each.declared.metric for each in shares]
     values = np.concatenate([each.rows[each.declared.metric] for each in shares])

@@ -137,11 +137,7 @@ class _Picture:
         x_label = f"{spoken(self.x)}{also}"
         return ShownPanel(panel, drawn, lines, title, beside, x_label, crossing)
 
-    def _title(
-        self,
-        panel: Panel,
-        first: pd.Series,
-    ) -> tuple[str, str]:
+    def _title(self, panel: Panel, first: pd.Series) -> tuple[str, str]:
         """The title of a panel: its metric, the value of an axis that it chooses, and its rule or
         case; and a metric that all panels have, to stand beside them.
         """
@@ -196,11 +192,7 @@ class _Picture:
         return lines, [name for name in varied if name not in apart]
 
 
-def _only_crossing(
-    tables: Tables,
-    norm: str,
-    statistic: str,
-) -> float | None:
+def _only_crossing(tables: Tables, norm: str, statistic: str) -> float | None:
     """The exact d_k where a norm unscaled equals that with d_k^1/2; None unless the sweep has
     exactly one, and measures it with its interval.
     """
@@ -239,10 +231,7 @@ def _of_panel(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
 
 
 def _as_drawn(
-    rows: pd.DataFrame,
-    panel: Panel,
-    least: float,
-    metrics: Mapping[str, Metric],
+    rows: pd.DataFrame, panel: Panel, least: float, metrics: Mapping[str, Metric]
 ) -> pd.DataFrame:
     """The rows of a panel, with its metric and the ends of its interval as it shows them; `least` is
     the least value of the figure.
@@ -279,10 +268,6 @@ def _with_ends(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
     return rows.assign(**found, **ends, **{FEW_DRAWS: few})
 
 
-def _end(
-    rows: pd.DataFrame,
-    metric: Metric,
-    end: str,
-) -> pd.Series:
+def _end(rows: pd.DataFrame, metric: Metric, end: str) -> pd.Series:
     """An end of the range of a metric in each row."""
     return pd.Series(getattr(metric.limits(sizes_of(rows)), end), rows.index, float)

@@ -67,22 +67,14 @@ def shown(figure: Figure, results: Results) -> Shown:
     return Shown(figure.name, results, tables, rows, left_out, lines, x, panels)
 
 
-def _beside(
-    rows: pd.DataFrame,
-    table: pd.DataFrame,
-    axes: SweepAxes,
-) -> pd.DataFrame:
+def _beside(rows: pd.DataFrame, table: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
     """The rows of another table with values of axes that are drawn."""
     for axis in axes.among(table):
         table = table[table[axis].isin(rows[axis])]
     return table
 
 
-def _of_cases(
-    figure: Figure,
-    rows: pd.DataFrame,
-    axes: SweepAxes,
-) -> pd.DataFrame:
+def _of_cases(figure: Figure, rows: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
     """The rows of the first cases, or of the first combination of the other axes."""
     if figure.cases:
         every = cases(rows, axes, figure.along)
@@ -92,21 +84,13 @@ def _of_cases(
     return rows[is_first]
 
 
-def cases(
-    rows: pd.DataFrame,
-    axes: SweepAxes,
-    along: Sequence[str],
-) -> list[pd.DataFrame]:
+def cases(rows: pd.DataFrame, axes: SweepAxes, along: Sequence[str]) -> list[pd.DataFrame]:
     """The rows of each rule and combination of the axes besides some."""
     names = [*axes.among(rows, *along), "scaling"]
     return [group for _, group in rows.groupby(names, sort=False)]
 
 
-def _left_out(
-    table: pd.DataFrame,
-    rows: pd.DataFrame,
-    axes: SweepAxes,
-) -> str:
+def _left_out(table: pd.DataFrame, rows: pd.DataFrame, axes: SweepAxes) -> str:
     """The values of axes and the rules of a table that some rows lack, and the number of further
     rows.
 

@@ -67,10 +67,7 @@ STYLE = {
 
 
 def panels(
-    count: int,
-    columns: int,
-    size: tuple[float, float],
-    **options: object,
+    count: int, columns: int, size: tuple[float, float], **options: object
 ) -> tuple[Drawing, list[Axes]]:
     """A figure of that size in inches with so many axes in rows of `columns`; `options` are those
     of `subplots`.

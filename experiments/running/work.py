@@ -142,11 +142,7 @@ def pilot_chunks(sweep: Sweep, cell: Cell) -> list[Chunk]:
     return list(Chunk.of_cell(sweep.experiment, cell, PILOT_TRIALS, sweep.seed, first))
 
 
-def cell_chunks(
-    store: Store,
-    sweep: Sweep,
-    cell: Cell,
-) -> list[Chunk]:
+def cell_chunks(store: Store, sweep: Sweep, cell: Cell) -> list[Chunk]:
     """The chunks of a cell, in merge order; in a sweep with a precision, its trials follow from
     the pilot, which must be in the store.
 

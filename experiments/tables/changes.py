@@ -43,20 +43,11 @@ class Change:
         >>> Change("unchanged").of(Path("a.csv")), Change("new").of(Path("a.csv"))
         ('kept a.csv: unchanged', 'wrote a.csv: new')
         """
-        verb = {
-            "new": "wrote",
-            "different": "wrote",
-            "removed": "removed",
-        }.get(self.kind, "kept")
+        verb = {"new": "wrote", "different": "wrote", "removed": "removed"}.get(self.kind, "kept")
         return f"{verb} {path}: {self.where if self.kind == verb else self}"
 
 
-def update(
-    path: Path,
-    content: bytes,
-    *,
-    keeps: bool = True,
-) -> Change:
+def update(path: Path, content: bytes, *, keeps: bool = True) -> Change:
     """Write a table, unless it equals the previous one: to rounding, or with `keeps=False` to the
     byte.
     """

@@ -51,12 +51,7 @@ class Bar:
         self._task = self._progress.add_task("starting", start=False)
 
     @contextmanager
-    def phase(
-        self,
-        name: str,
-        total: float,
-        seconds: float,
-    ) -> Iterator[Advance]:
+    def phase(self, name: str, total: float, seconds: float) -> Iterator[Advance]:
         """A function that counts finished work of a phase: the name of the work and its amount.
 
         Args:
@@ -184,12 +179,7 @@ class Reporter:
             self._say(f"{label}: {text}" if label else text)
             return
         if label:
-            self._console.out(
-                f"{label}:",
-                style=style,
-                highlight=False,
-                end=" ",
-            )
+            self._console.out(f"{label}:", style=style, highlight=False, end=" ")
         self._console.out(text, style=None if label else style, highlight=False)
 
 

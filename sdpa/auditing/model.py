@@ -104,11 +104,7 @@ class Attention:
         return self.weights @ self.v
 
 
-def softmax(
-    scores: Array,
-    axis: int = -1,
-    sink: Array | float = -inf,
-) -> Array:
+def softmax(scores: Array, axis: int = -1, sink: Array | float = -inf) -> Array:
     """e^score over its sum along an axis and that of a sink; 0 for a score of -inf."""
     sums = np.logaddexp.reduce(scores, axis=axis, keepdims=True)
     shares = np.exp(scores - np.logaddexp(sums, sink))

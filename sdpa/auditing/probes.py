@@ -27,11 +27,7 @@ class Case(NamedTuple):
     expected: Attention
     fitted: Attention
 
-    def errors(
-        self,
-        a: Attention,
-        mistake: Mistake = MISTAKES[""],
-    ) -> Array:
+    def errors(self, a: Attention, mistake: Mistake = MISTAKES[""]) -> Array:
         """The largest difference of each row from an attention with a mistake, beside the largest
         value; inf for one of another shape.
 
@@ -46,11 +42,7 @@ class Case(NamedTuple):
         is_told = a.has_keys & a.seen.any(axis=-1)
         return np.where(is_told, np.nan_to_num(errors, nan=math.inf), 0)
 
-    def is_given_by(
-        self,
-        a: Attention,
-        mistake: Mistake = MISTAKES[""],
-    ) -> bool:
+    def is_given_by(self, a: Attention, mistake: Mistake = MISTAKES[""]) -> bool:
         """True if rounding of scores and outputs may explain all differences.
 
         A relative change e of a score s changes its weight w by w (1 - w) s e.
@@ -100,12 +92,7 @@ class Audited:
         usual = {"batch": 2, "n_heads": max(3, 2 * self.groups), "n_queries": 16, "n_keys": 16}
         return usual | {"d_k": self.d_k, "d_v": self.d_k} | self.fixed
 
-    def draw(
-        self,
-        spread: float,
-        largest_score: int = 0,
-        **sizes: int,
-    ) -> Attention:
+    def draw(self, spread: float, largest_score: int = 0, **sizes: int) -> Attention:
         """The expected attention of random arrays with a spread of scores; beside a largest score,
         they are near it, and near minus this number in other rows.
         """

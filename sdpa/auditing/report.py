@@ -138,11 +138,7 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
     report.findings += [*_explained(cases, wrong, told), f"wrong in {where}"]
 
 
-def _explained(
-    cases: list[Case],
-    wrong: list[Case],
-    told: list[str],
-) -> list[str]:
+def _explained(cases: list[Case], wrong: list[Case], told: list[str]) -> list[str]:
     """The facts and the mistake that give all outputs, which are of other inputs than the fit; else
     the facts and the size of errors.
     """

@@ -60,12 +60,7 @@ class LayerRows:
     Both gradients vanish like 1 - cosine; the polynomials fit gradient / (1 - cosine).
     """
 
-    def __init__(
-        self,
-        d_k: float,
-        n_keys: int,
-        divisor: float,
-    ) -> None:
+    def __init__(self, d_k: float, n_keys: int, divisor: float) -> None:
         self._variance = d_k / divisor**2  # of tokens at a right angle
         most = log1p(self._variance)
         points = np.polynomial.chebyshev.chebpts1(_DEGREE + 1)

@@ -65,11 +65,7 @@ class UnknownError(ValueError):
     """No exact value is known for this law; the message gives the reason."""
 
 
-def check_sizes(
-    d_k: float,
-    n_keys: float,
-    fewest: int = 2,
-) -> None:
+def check_sizes(d_k: float, n_keys: float, fewest: int = 2) -> None:
     """ValueError unless d_k is a number from 1, and n_keys a whole number from `fewest`."""
     if not (isinstance(d_k, Real) and d_k >= 1):
         raise ValueError(f"d_k: expected a number of at least 1, got {d_k!r}")
@@ -77,11 +73,7 @@ def check_sizes(
         raise ValueError(f"n_keys: expected a whole number of at least {fewest}, got {n_keys!r}")
 
 
-def trapezoid(
-    low: float,
-    high: float,
-    step: float,
-) -> tuple[FloatArray, float]:
+def trapezoid(low: float, high: float, step: float) -> tuple[FloatArray, float]:
     """Equally spaced nodes from low to high, and their spacing, at most `step`."""
     intervals = ceil((high - low) / step)
     nodes, spacing = np.linspace(low, high, intervals + 1, retstep=True)

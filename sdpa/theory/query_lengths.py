@@ -109,11 +109,7 @@ class _Halves:
         self.logarithm = logarithm[kept]
         self.logarithm -= logsumexp(self.logarithm)
 
-    def quantiles(
-        self,
-        shortest: float,
-        longest: float,
-    ) -> tuple[float, float]:
+    def quantiles(self, shortest: float, longest: float) -> tuple[float, float]:
         """The x below and above which these shares lie."""
         if len(self.half) == 1:
             half = float(self.half[0])
@@ -182,11 +178,7 @@ def score_survival(score: npt.ArrayLike, d_k: float) -> FloatArray:
     return np.asarray(ndtr(-ratio) @ share)
 
 
-def largest_score_survival(
-    score: npt.ArrayLike,
-    d_k: float,
-    n_keys: float,
-) -> FloatArray:
+def largest_score_survival(score: npt.ArrayLike, d_k: float, n_keys: float) -> FloatArray:
     """P(max_i q.k_i > s) = E[1 - Phi(s / |q|)^n] of n keys that share a query.
 
     Other arguments as in `score_survival`.

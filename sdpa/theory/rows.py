@@ -34,22 +34,14 @@ _MAX_KEYS = 1e9  # times e^-RANGE is still negligible
 class Row:
     """Expectations of a softmax row: `counts` scores of each law."""
 
-    def __init__(
-        self,
-        laws: NormalRows | CosineRows,
-        counts: Sequence[float],
-    ) -> None:
+    def __init__(self, laws: NormalRows | CosineRows, counts: Sequence[float]) -> None:
         self.counts = np.array(counts, dtype=float)
         self.n_keys = float(self.counts.sum())
         self._laws = laws
         self._groups = range(len(self.counts))
         self._powers: dict[Taken, FloatArray] = {}
 
-    def power_sum(
-        self,
-        k: int,
-        group: int | None = None,
-    ) -> float:
+    def power_sum(self, k: int, group: int | None = None) -> float:
         """E sum_i w_i^k = n int M_k0 G^(n-1) du / (k-1)!, k from 1 to 4, of a group or of all."""
         if group is None:
             return fsum(self.power_sum(k, each) for each in self._groups)
@@ -97,11 +89,7 @@ class Row:
         """E max_i w_i."""
         return largest_mean(self._laws.candidates, self.counts.tolist())
 
-    def remainder_below(
-        self,
-        log_remainder: float,
-        group: int | None = None,
-    ) -> float:
+    def remainder_below(self, log_remainder: float, group: int | None = None) -> float:
         """P(1 - w < r) for the largest weight, or one of a group, and r up to 1/2, from ln r.
 
         No second weight can exceed 1/2, and r may be below 2^-53. The error is below 1e-12 for

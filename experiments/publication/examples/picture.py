@@ -54,11 +54,7 @@ def _draw(example: Example) -> Drawing:
     return figure
 
 
-def heat_map(
-    ax: Axes,
-    name: str,
-    table: pd.DataFrame,
-) -> None:
+def heat_map(ax: Axes, name: str, table: pd.DataFrame) -> None:
     """A matrix as colours, with numbers in its cells; weights reach to 1, and a hidden key, whose
     score is -inf, is white.
     """
@@ -81,12 +77,7 @@ def _number(value: float) -> str:
     return f"{value:z.3g}".replace("-", "−").replace("inf", "∞")
 
 
-def _lines(
-    ax: Axes,
-    quantity: str,
-    table: pd.DataFrame,
-    exact: pd.DataFrame | None,
-) -> None:
+def _lines(ax: Axes, quantity: str, table: pd.DataFrame, exact: pd.DataFrame | None) -> None:
     """The columns of a quantity over d_k, beside exact values: of another table, or of a column."""
     at = table.index.astype(float)
     columns = [name for name in table if re.fullmatch(rf"{quantity}( \S+)?", name)]

@@ -122,12 +122,7 @@ def _draw_layers(tables: Tables) -> Drawing:
 
 
 def _plot_gradient(
-    ax: Axes,
-    rows: pd.DataFrame,
-    x: str,
-    name: str,
-    label: str,
-    colour: Colour,
+    ax: Axes, rows: pd.DataFrame, x: str, name: str, label: str, colour: Colour
 ) -> None:
     """A gradient over x with 95% intervals, on a logarithmic axis."""
     low, high = _interval(rows, name)

@@ -149,11 +149,7 @@ def _sigma(spread: npt.ArrayLike, lengths: Lengths) -> Floats:
     return np.asarray(np.asarray(spread, np.float64) / np.sqrt(within))
 
 
-def control(
-    name: str,
-    spread: npt.ArrayLike,
-    lengths: Lengths,
-) -> Floats:
+def control(name: str, spread: npt.ArrayLike, lengths: Lengths) -> Floats:
     """The mean entropy share of rows of independent scores of another law, from simulated rows."""
     log_sigma = np.log(_sigma(spread, lengths))
     return np.interp(log_sigma, np.log(_SIGMAS), _simulated_shares(name, lengths))

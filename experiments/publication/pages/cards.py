@@ -78,14 +78,7 @@ def cards(sweeps: Mapping[str, Results]) -> Iterator[Card]:
         if words.is_found and {*BOTH} <= {*results.measured["scaling"]}:
             curves = _along_widths(results, metric) if metric else _along_steps(results)
             sentence, _, _ = words.caption.partition("\n")
-            yield Card(
-                subject,
-                words.title,
-                sentence,
-                results.name,
-                quantity,
-                curves,
-            )
+            yield Card(subject, words.title, sentence, results.name, quantity, curves)
 
 
 def _along_widths(results: Results, metric: str) -> Curves:

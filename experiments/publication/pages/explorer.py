@@ -106,9 +106,7 @@ def _most_common(values: Iterable[int], most: int) -> list[int]:
 
 
 def _medians(
-    sweeps: Iterable[Results],
-    widths: Sequence[int],
-    lengths: Sequence[int],
+    sweeps: Iterable[Results], widths: Sequence[int], lengths: Sequence[int]
 ) -> list[Point]:
     """d_k, n_keys, divisor and medians of usual rows: exact where they are known, and else measured
     in the largest number of rows.

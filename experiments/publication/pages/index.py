@@ -28,11 +28,7 @@ from experiments.tables.study import Study
 from sdpa.scaling import SCALED
 
 
-def write_page(
-    study: Study,
-    first: Collection[str],
-    report: Reporter,
-) -> None:
+def write_page(study: Study, first: Collection[str], report: Reporter) -> None:
     """Write index.html from tables, figures and published statements if one of them changed."""
     folder = study.folder
     unsound = map(str, study.unsound.values())
@@ -70,11 +66,7 @@ def make_page(study: Study, first: Collection[str] = ()) -> bytes:
     """
     failed = []
 
-    def part(
-        name: str,
-        make: Callable[[], Any],
-        instead: Any,
-    ) -> Any:
+    def part(name: str, make: Callable[[], Any], instead: Any) -> Any:
         try:
             return make()
         except Exception as error:

@@ -89,12 +89,7 @@ def trained(source: Source) -> str:
     return _by_case(source, "losses", "bands", _loss)
 
 
-def _by_case(
-    source: Source,
-    figure: str,
-    kind: str,
-    field: Callable[[pd.Series], str],
-) -> str:
+def _by_case(source: Source, figure: str, kind: str, field: Callable[[pd.Series], str]) -> str:
     """A field of each row of a table, of the measured sweeps of config.full.yaml with a figure, by
     sweep and rule; a case is named by the axes that vary in its sweep, and by its unusual values.
     """
@@ -169,11 +164,7 @@ def power(source: Source) -> str:
     return f"{markdown(['a metric of a sweep times', 'found'], found, 'rr')}\n\n{lost}"
 
 
-def _p_values(
-    results: Results,
-    metric: Metric,
-    factor: float,
-) -> pd.Series:
+def _p_values(results: Results, metric: Metric, factor: float) -> pd.Series:
     """Of the tests of a metric that is off by a factor, with its interval."""
     columns = [f"{metric.name}{end}" for end in ("", "_low", "_high")]
     faulty = results.measured.assign(**results.measured[columns] * factor)

@@ -12,12 +12,7 @@ from PIL import Image
 
 from experiments.config.errors import Problem
 from experiments.config.loader import load_config
-from experiments.config.paths import (
-    EXAMPLE_FOLDER,
-    FULL,
-    FULL_CONFIG,
-    MODELS,
-)
+from experiments.config.paths import EXAMPLE_FOLDER, FULL, FULL_CONFIG, MODELS
 from experiments.figures.draw import pictures_of
 from experiments.figures.picture import Picture
 from experiments.publication.examples.examples import EXAMPLES
@@ -84,13 +79,7 @@ def _of_model(folder: Path) -> Iterator[Picture]:
         yield model_picture(folder, "divisors")
 
 
-def _on_page(
-    of: str,
-    picture: Picture,
-    results: Path,
-    *,
-    is_embedded: bool,
-) -> OnPage:
+def _on_page(of: str, picture: Picture, results: Path, *, is_embedded: bool) -> OnPage:
     path = picture.path
     with Image.open(path) as image:
         width, height = image.size

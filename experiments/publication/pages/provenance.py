@@ -54,9 +54,4 @@ def provenance(study: Study) -> Provenance:
         row["table"] = "; ".join([state, *made.get("failed", [])])
         row["check"] = agreement([results]).verdict() or "–"
         row["measuring code"] = made["source"][:_SHOWN_DIGITS]
-    return Provenance(
-        versions,
-        rows,
-        [*study.unsound],
-        agreement(study.values()),
-    )
+    return Provenance(versions, rows, [*study.unsound], agreement(study.values()))

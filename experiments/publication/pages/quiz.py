@@ -38,12 +38,7 @@ def questions(cards: Collection[Card]) -> Iterator[Question]:
         said = numbers | {"card": known.get(subject)}
         choices = [choice.format(**said) for choice in entry["choices"]]
         text, why = (entry[name].format(**said) for name in ("question", "why"))
-        yield Question(
-            text,
-            choices,
-            choices[entry["right"] - 1],
-            why,
-        )
+        yield Question(text, choices, choices[entry["right"] - 1], why)
 
 
 def _in_theory(sizes: Mapping[str, int]) -> dict[str, object]:
