@@ -26,10 +26,10 @@ from experiments.config.paths import BENCHMARKS, SHIPPED_RESULTS
 from experiments.kinds.saturation.cell import KERNEL, Cell
 from experiments.measuring.cells import Floats
 from experiments.measuring.chunk import Chunk
+from experiments.measuring.columns import DIGITS
 from experiments.measuring.experiment import load_experiment
 from experiments.measuring.kernel import Kernel, RowMeasurement
 from experiments.measuring.row_metrics import METRICS
-from experiments.tables.layout import DIGITS
 from sdpa import RowDiagnostics, Scaling, row_diagnostics, scaled_dot_product_attention
 
 Task = Callable[[], object]

@@ -11,7 +11,7 @@ from experiments.config.sweep import Sweep
 from experiments.config.yaml_text import KeyPath
 from experiments.kinds import experiment_names
 from experiments.measuring.cells import ScaledCell
-from experiments.measuring.columns import cell_fields, describe
+from experiments.measuring.columns import axis_values, cell_fields, describe, written
 from experiments.measuring.experiment import load_experiment
 
 _MAX_CELLS = 100_000
@@ -91,7 +91,11 @@ def impossible(sweep: Sweep) -> KeyProblem | None:
                 cell.divisors()
             except ValueError as error:
                 return ("scaling",), str(error)
-    cell, count = Counter(cells).most_common(1)[0]
+    # A row of a file finds its cell by these texts.
+    texts = [tuple(map(written, axis_values(cell).values())) for cell in cells]
+    text, count = Counter(texts).most_common(1)[0]
     if count > 1:
-        return ("variants",), f"got the cell {describe(cell)} twice, expected each cell once"
+        twice = f"got the cell {describe(cells[texts.index(text)])} twice, to ten digits"
+        where: KeyPath = ("variants",) if sweep.variants else ()
+        return where, f"{twice}, expected each cell once"
     return None

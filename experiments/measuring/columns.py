@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 Type = Literal["int", "float", "str"]
 Hint: TypeAlias = Any  # the type of a field, with its annotations
 Json = int | float | str
+DIGITS = "%.10g"  # of numbers in files
 RULES = "scaling"  # the field of a cell with its rules, which all apply to one draw
 
 
@@ -126,6 +127,19 @@ def as_json(value: object) -> Json:
     return value if isinstance(value, int | float) else str(value)
 
 
+@cache
+def written(value: object) -> str:
+    """A value as in a file, where a number has ten significant digits, read as a number or as a text.
+
+    >>> written(0.12345678901), written("0"), written(0.0), written("none")
+    ('0.123456789', '0', '0', 'none')
+    """
+    try:
+        return DIGITS % float(str(value))
+    except ValueError:
+        return str(value)
+
+
 def axis_values(cell: object) -> dict[str, Json]:
     """The axes of a cell and their values, as in a table."""
     return {name: as_json(getattr(cell, name)) for name in axis_names(type(cell))}
@@ -147,9 +161,9 @@ def describe(cell: object) -> str:
     >>> describe(SampledCell(d_k=8, n_keys=64, scaling=(), key_std=2.0))
     'd_k=8, n_keys=64, n_queries=64, key_std=2.0'
     """
-    usual = defaults(type(cell))
+    usual = usual_axes(type(cell))
     return ", ".join(
         f"{name}={value}"
         for name, value in axis_values(cell).items()
-        if isinstance(value, int) or name not in usual or value != as_json(usual[name])
+        if isinstance(value, int) or value != usual.get(name)
     )

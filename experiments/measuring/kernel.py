@@ -74,6 +74,11 @@ class Kernel(Generic[C]):
 
     metrics: tuple[KernelMetric, ...]
 
+    def __post_init__(self) -> None:
+        if not (self._means and self._quantile_sources):
+            got = ", ".join(metric.name for metric in self.metrics)
+            raise ValueError(f"expected at least one mean of rows and one quantile, got {got}")
+
     def measure(self, cell: C, trials: int, rng: np.random.Generator) -> RowMeasurement:
         """Measure the metrics in that many independent draws of (Q, K), a batch of draws at a time.
 
@@ -160,7 +165,6 @@ class Kernel(Generic[C]):
         """
         moments, trials = measurement.moments, measurement.moments.trials
         shape, unit = ScoreMoments.of(moments, cell.score_centre), np.eye(len(moments.mean))
-        places = iter(range(POWERS, len(unit)))  # of the means of rows, in the order of `measure`
         rows = []
         for i, of_rule in enumerate(cell.by_rule()):
             found: dict[str, tuple[float, float] | Quantile] = {}
@@ -174,7 +178,7 @@ class Kernel(Generic[C]):
                     )
                     found[metric.name] = measurement.norms.quantile(series, metric.share)
                 else:
-                    place = next(places)
+                    place = POWERS + i * len(self._means) + self._means.index(metric)
                     mean = Estimate(float(moments.mean[place]), unit[place])
                     estimate = mean.root() if metric.kind == "root" else mean
                     found[metric.name] = estimate.with_error(moments)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from experiments.config.paths import SUMMARY
 from experiments.kinds.figures import SUMMARIES
-from experiments.measuring.columns import RULES, Column, names
+from experiments.measuring.columns import DIGITS, RULES, Column, names
 from experiments.measuring.experiment import MEASURED
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from experiments.tables.results import Results
 
-DIGITS = "%.10g"
 IDENTITY = (
     Column("sweep", "str", "name of the sweep"),
     Column("experiment", "str", "experiment of the sweep"),

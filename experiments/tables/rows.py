@@ -15,10 +15,9 @@ import pandas as pd
 from experiments.config.errors import MeasurementError, TableError
 from experiments.config.sweep import Sweep
 from experiments.measuring.cells import CELL, Cell, Floats, Row, Sizes
-from experiments.measuring.columns import RULES, axis_names, describe, names, usual_axes
+from experiments.measuring.columns import RULES, axis_names, describe, names, usual_axes, written
 from experiments.measuring.experiment import MEASURED, AnyExperiment, Measurement
 from experiments.measuring.intervals import mean_interval
-from experiments.tables.layout import DIGITS
 
 
 def tabulated(
@@ -116,16 +115,4 @@ def _with_intervals(experiment: AnyExperiment, table: pd.DataFrame) -> pd.DataFr
 
 def _key(row: Mapping[str, object], keys: Iterable[str]) -> tuple[str, ...]:
     """The values of a row by which it finds its cell."""
-    return tuple(_text(row[name]) for name in keys)
-
-
-def _text(value: object) -> str:
-    """A value as in a file, read as a number or as a text.
-
-    >>> _text(0.12345678901), _text("0"), _text(0.0), _text("none")
-    ('0.123456789', '0', '0', 'none')
-    """
-    try:
-        return DIGITS % float(str(value))
-    except ValueError:
-        return str(value)
+    return tuple(written(row[name]) for name in keys)

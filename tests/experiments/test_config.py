@@ -87,6 +87,11 @@ PLANTED = [
         "models:",
         "3:3: .*got the sweep name 'models', .* none of columns, examples, models$",
     ),
+    (
+        "trials",
+        "query_std: [1.00000000001, 1.00000000002]\n    trials",
+        ".*query_std=1.00000000001 twice, to ten digits, expected each cell once$",
+    ),
     ("trials", "variants: [{mask: causal}]\n    trials", "8:5: .*got a mask without n_queries"),
     ("seed: 0", "seed: 0\n---\nseed: 1", "2:1: not YAML: found another"),
     ("[4, 8]", "1..60000+1", "3:3: .*got a grid of 120000 cells and scalings"),

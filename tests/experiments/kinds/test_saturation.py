@@ -34,6 +34,13 @@ CASES = [
 ]
 
 
+def test_a_kernel_without_means_or_without_quantiles_is_refused():
+    means = tuple(metric for metric in KERNEL.metrics if metric.kind == "mean")
+    with pytest.raises(ValueError, match="one mean of rows and one quantile, got ") as error:
+        dataclasses.replace(KERNEL, metrics=means)
+    assert str(error.value).endswith(", ".join(metric.name for metric in means))
+
+
 def plain_metrics(draws, divisor, *, causal=False):
     """Every metric of draws (keys, queries, ...) from its definition, and all scores."""
     found = [rows_of_draw(queries, keys, divisor, causal=causal) for keys, queries, _ in draws]
