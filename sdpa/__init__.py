@@ -1,11 +1,11 @@
 """Scaled dot-product attention, its gradients and its theory, in NumPy and SciPy alone.
 
-Start with `scaled_dot_product_attention`, `trace` (its steps), `row_diagnostics` (of scores),
-`diagnose` (of your q and k), `watch` (of your model in training), `compare` (of two runs), `audit`
-(of your function) and `theory.attention_expectations`.
+Start with `scaled_dot_product_attention`, `trace` (its steps), `row_diagnostics` (of scores) and
+`theory.attention_expectations`.
 
-`sdpa.heads` reads arrays in files. The library handles no tables, configs or figures;
-`experiments/` sweeps it and draws figures.
+The tools in `sdpa.tools` read your arrays, models and functions: `diagnose` (your q and k), `watch`
+(your model in training), `compare` (two runs) and `audit` (your function). Nothing else needs them.
+`experiments/` sweeps the library and draws figures.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def __getattr__(name: str) -> Any:
     if name == "theory":
         return importlib.import_module("sdpa.theory")
     if name in _LATE:
-        return getattr(importlib.import_module(f"sdpa.{_LATE[name]}"), name)
+        return getattr(importlib.import_module(f"sdpa.tools.{_LATE[name]}"), name)
     raise AttributeError(f"module 'sdpa' has no attribute {name!r}")
 
 

@@ -2,6 +2,6 @@
 
 import sys
 
-from sdpa.command.main import main
+from sdpa.tools.command.main import main
 
 sys.exit(main())

@@ -2,8 +2,6 @@
 it needs.
 """
 
-import contextlib
-import io
 import sys
 from subprocess import CompletedProcess
 
@@ -32,19 +30,6 @@ def call(*words):
         app, arguments, prog_name="python -m experiments", catch_exceptions=False
     )
     return CompletedProcess(arguments, ran.exit_code, ran.stdout, ran.stderr)
-
-
-def sdpa(*words):
-    """The same of the command `sdpa`."""
-    from sdpa.command.main import main  # loads SciPy, which the suite does not
-
-    out, errors = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
-        try:
-            status = main([str(word) for word in words])
-        except SystemExit as end:  # of words that argparse refuses
-            status = int(end.code or 0)
-    return CompletedProcess(words, status, out.getvalue(), errors.getvalue())
 
 
 def in_a_process(*words):

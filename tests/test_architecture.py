@@ -37,6 +37,7 @@ ORDER = [
     "commands",
     "__main__",
 ]
+STUDIES = ("experiments.publication.models",)
 LATER = SLOW | {f"experiments.{name}" for name in ORDER[3:]}
 
 
@@ -80,11 +81,14 @@ def trespasses(names, forbidden):
 
 def test_the_library_computes_with_numpy_and_scipy_alone():
     """It imports nothing of the suite; other libraries are loaded by the function that needs them.
-    Only `sdpa.heads` and the command read and write files.
+    Only `sdpa.tools.heads` and the command read and write files.
     """
     late = {"ml_dtypes", "torch", "transformers"}
-    of_files = {"sdpa.heads": {"pathlib", "json"}, "sdpa.command": {"pathlib", "json", "csv", "io"}}
-    of_files["sdpa.__main__"] = of_files["sdpa.command"]
+    of_files = {
+        "sdpa.tools.heads": {"pathlib", "json"},
+        "sdpa.tools.command": {"pathlib", "json", "csv", "io"},
+    }
+    of_files["sdpa.__main__"] = of_files["sdpa.tools.command"]
     files = {"io", "pathlib", "os", "csv", "json"}
     allowed = {"sdpa", "numpy", "scipy"} | set(sys.stdlib_module_names) - files
     for name, source in SOURCES.items():
@@ -102,6 +106,16 @@ def test_the_library_computes_with_numpy_and_scipy_alone():
 @pytest.mark.parametrize("name", experiment_names())
 def test_measuring_and_declarations_load_no_table_or_drawing(name, part, later):
     assert trespasses(reached(f"experiments.kinds.{name}.{part}"), later) == set()
+
+
+def test_nothing_needs_the_tools_but_their_samples_and_a_study():
+    """`sdpa` offers their functions by name, and `python -m sdpa` is their command."""
+    apart = "sdpa.tools", "sdpa.__main__", *STUDIES, "experiments.publication.pages.diagnosis"
+    for name, source in SOURCES.items():
+        if not name.startswith(apart):
+            used = {one.removeprefix("sdpa.") for one in imported(source)}
+            assert trespasses(imported(source), {"sdpa.tools"}) == set(), name
+            assert used.isdisjoint({"audit", "compare", "diagnose", "watch"}), name
 
 
 def folder_of(name):
@@ -132,7 +146,8 @@ def test_no_modules_import_each_other_in_a_circle():
 BUDGETS = re.findall(
     r"^\| (`[^|]+`) \| ([\d,]+) \|", (ROOT / "experiments" / "README.md").read_text(), re.MULTILINE
 )
-assert [folders for folders, _ in BUDGETS] == ["`sdpa`, `experiments`", "`tests`"]
+TOOLS = ROOT / "sdpa" / "tools"
+assert [names for names, _ in BUDGETS] == ["`sdpa`, `experiments`", "`sdpa/tools`", "`tests`"]
 
 
 def tokens_of(source):
@@ -149,9 +164,11 @@ def tokens_of(source):
 
 @pytest.mark.parametrize("folders, budget", BUDGETS)
 def test_folders_stay_within_their_budget(folders, budget):
-    files = [
-        path for folder in re.findall(r"\w+", folders) for path in (ROOT / folder).rglob("*.py")
-    ]
+    """The tools have one of their own."""
+    named = [ROOT / folder for folder in re.findall(r"[\w/]+", folders)]
+    files = {path for folder in named for path in folder.rglob("*.py")}
+    if TOOLS not in named:
+        files -= {*TOOLS.rglob("*.py")}
     found = sum(tokens_of(path.read_text()) for path in files)
     asked = f"{folders}: {found} tokens; raise the budget in experiments/README.md, and say why"
     assert 0 < found <= int(budget.replace(",", "")), asked

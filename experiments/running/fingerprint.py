@@ -19,8 +19,8 @@ from experiments.measuring.experiment import AnyExperiment
 ROOT = Path(__file__).parents[2]
 # What measures any experiment: no theory.
 _SHARED = "sdpa/*.py", "experiments/measuring/*.py"
-# Parts of an experiment, tools and folders that come after measuring, and after tables.
-_AFTER_MEASURING = "example", "figures", "drawing", "tables", "monitor", "record", "__main__"
+# Parts of an experiment, entries and folders that come after measuring, and after tables.
+_AFTER_MEASURING = "example", "figures", "drawing", "tables", "__init__", "__main__"
 _AFTER_TABLES = "example", "figures", "drawing", "publication", "commands"
 _DOCSTRING = rb'(?:\A|(?<=:\n))[ \t]*r?"""[\s\S]*?"""[ \t]*\n'
 _COMMENT = rb"[ \t]*#.*\n"
@@ -64,8 +64,8 @@ def theory_source() -> str:
 
 
 def tables_source() -> str:
-    """The source of tables: that of the suite without figures, page and commands."""
-    return source("sdpa/**/*", "experiments/**/*", but=_AFTER_TABLES)
+    """The source of tables: attention, its theory, and the suite without figures, page and commands."""
+    return source("sdpa/*.py", "sdpa/theory/*.py", "experiments/**/*", but=_AFTER_TABLES)
 
 
 def suite_source() -> str:

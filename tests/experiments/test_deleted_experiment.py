@@ -1,7 +1,8 @@
-"""An experiment is deleted by deleting its folder and its sweeps."""
+"""An experiment is deleted by deleting its folder and its sweeps, the tools by deleting theirs."""
 
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -23,21 +24,36 @@ sweeps:
 """
 
 
+def copy_without(deleted: str, folder: Path):
+    for name in ("sdpa", "experiments", "tests", "docs"):
+        shutil.copytree(ROOT / name, folder / name)
+    for path in ROOT.glob("*.*"):
+        if path.is_file():
+            shutil.copy(path, folder)
+    shutil.rmtree(folder / deleted)
+
+
+def run_all(experiment: str, folder: Path):
+    (folder / "mine.yaml").write_text(OTHER.replace("EXPERIMENT", experiment))
+    command = (sys.executable, "-m", "experiments", "all", "--config", "mine.yaml", "--jobs", "1")
+    return captured(*command, cwd=folder)
+
+
 @pytest.mark.parametrize("deleted", experiment_names())
 def test_the_others_run_without_it_and_what_misses_it_is_a_line(deleted, tmp_path):
-    for package in ("sdpa", "experiments"):
-        shutil.copytree(ROOT / package, tmp_path / package)
-    shutil.rmtree(tmp_path / "experiments" / "kinds" / deleted)
-    command = (sys.executable, "-m", "experiments", "all", "--config", "mine.yaml", "--jobs", "1")
-
-    def run_all(experiment):
-        (tmp_path / "mine.yaml").write_text(OTHER.replace("EXPERIMENT", experiment))
-        return captured(*command, cwd=tmp_path)
-
-    refused = run_all(deleted)
+    copy_without(f"experiments/kinds/{deleted}", tmp_path)
+    refused = run_all(deleted, tmp_path)
     assert refused.returncode == 2
     assert f"mine.yaml:4:17: sweeps.mine.experiment: got {deleted}, expected" in refused.stderr
-    other = "saturation" if deleted == "rows" else "rows"
-    ran = run_all(other)
+    ran = run_all("saturation" if deleted == "rows" else "rows", tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert (tmp_path / "results" / "mine" / "index.html").exists()
+
+
+def test_the_suite_is_whole_without_the_tools(tmp_path):
+    copy_without("sdpa/tools", tmp_path)
+    ran = run_all("rows", tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    tests = "tests/sdpa", "tests/experiments/kinds", "tests/experiments/test_tables.py"
+    tested = captured(sys.executable, "-m", "pytest", "-n", "0", *tests, cwd=tmp_path)
+    assert tested.returncode == 0, tested.stdout

@@ -1,6 +1,6 @@
 """The meaning of the columns of a diagnosis, and printed examples of it and of an audit.
 
-`sdpa.diagnosis.QUANTITIES` declares what most columns mean; here are sizes and options.
+`sdpa.tools.diagnosis.QUANTITIES` declares what most columns mean; here are sizes and options.
 """
 
 import contextlib
@@ -13,10 +13,10 @@ import numpy as np
 
 from experiments.measuring.cells import Floats
 from sdpa import audit, scaled_dot_product_attention
-from sdpa.command.main import main
-from sdpa.diagnosis import QUANTITIES
-from sdpa.heads.table import OUTSIDE_DOCUMENT
 from sdpa.masks import MEANINGS
+from sdpa.tools.command.main import main
+from sdpa.tools.diagnosis import QUANTITIES
+from sdpa.tools.heads.table import OUTSIDE_DOCUMENT
 
 _SIZES = {
     "layer": "number of the layer, from the name of its arrays or along their axis of that name",

@@ -17,7 +17,7 @@ from experiments.kinds.language.cell import Cell, run
 from experiments.kinds.language.tables import bands
 from experiments.measuring.chunk import Chunk
 from experiments.tables.results import SweepAxes
-from sdpa import Scaling, diagnose_scores
+from sdpa import Scaling, entropy, softmax
 from sdpa.decoder import losses
 from sdpa.row_maps import PLAIN as PLAIN_ROWS
 from tests.prose import agrees, numbers
@@ -81,11 +81,14 @@ def test_records_are_those_of_the_batch():
     heads = language.of_heads(found, PLAIN_ROWS)
     assert heads.shape == (2, 2, 5)
     step, to_q = found.steps[1], found.to_blocks[1].q[:, 1]
-    rows = diagnose_scores(step.scaled[:, 1:2], "causal")
-    names = "row_variance", "entropy_share", "max_weight"
-    variance, *of_weights = (rows[name].value.item() for name in names)
+    causal = [row[: i + 1] for scores in step.scaled[:, 1] for i, row in enumerate(scores) if i]
+    spread = np.sqrt(np.mean([np.var(row) for row in causal]))
+    weights = [softmax(row) for row in causal]
+    shares = [entropy(row) / np.log(len(row)) for row in weights]
+    largest = np.mean([row.max() for row in weights])
     lengths = np.sqrt((to_q.astype(float) ** 2).sum(axis=-1))
-    expected = [np.sqrt(variance), *of_weights, np.sqrt((lengths**2).mean()), np.median(lengths)]
+    of_lengths = np.sqrt((lengths**2).mean()), np.median(lengths)
+    expected = [spread, np.mean(shares), largest, *of_lengths]
     assert_allclose(heads[1, 1], expected, rtol=1e-5)
 
 

@@ -1,0 +1,218 @@
+"""Facts of an attention, fitted to its weights, and their words."""
+
+from dataclasses import replace
+from itertools import product
+from math import ceil, inf, isinf, log, nan
+
+import numpy as np
+
+from sdpa.tools.auditing.model import Array, Attention
+
+_EMPTY = {"zero": 0.0, "nan": nan, "uniform": 1.0}  # weights, times the number of keys
+_POWERS = {"^1/2": 0.5, "": 1.0, "^1/4": 0.25}
+
+
+def fit(a: Attention, weights: Array, dtype: str) -> Attention:
+    """The attention with these weights; what no number gives is nan."""
+    info = np.finfo(dtype)
+    near = max(20 * float(info.eps), 0.001)
+    may_be_zero = ~a.hidden & (a.weights < 100 * info.tiny)
+    logs = np.log(np.abs(weights))
+    seen = np.isfinite(logs) | may_be_zero
+    logs[np.abs(weights) < info.tiny] = nan  # zeros, and numbers of few digits
+    logs[~a.has_keys] = nan
+    if (np.abs(np.diff(logs)) > 1e-6).any():
+        # Among other weights, equal ones of all keys are those of a query that sees none.
+        is_equal = np.ptp(logs, axis=-1) < 1e-6
+        logs[is_equal] = nan
+        seen[is_equal] = False
+    a = replace(a, seen=seen, empty=_empty(a, weights))
+    if not seen.any():
+        return a
+    a = _with_scores(a, logs, near)
+    is_tiny = replace(a, seen=np.ones_like(seen)).weights < info.tiny  # under the rule found
+    return _with_sums(replace(a, seen=a.seen | (~a.hidden & is_tiny)), weights, near)
+
+
+def _empty(a: Attention, weights: Array) -> str:
+    """Weights of queries that should see no key, in a word; empty for no such query."""
+    found = weights[~a.has_keys] * weights.shape[-1]
+    if not found.size:
+        return ""
+    for word, n in _EMPTY.items():
+        if np.allclose(found, n, atol=0.01, equal_nan=True):
+            return word
+    return "numbers"
+
+
+def _with_scores(a: Attention, logs: Array, near: float) -> Attention:
+    """The attention with the product and the biases that give all weights best, or with blocks.
+
+    ln w = score - ln(sum of e^score): differences of ln w between next keys are those of scores,
+    and least squares give the coefficients of each head.
+    """
+    is_told = np.isfinite(np.diff(logs))
+    if not is_told.any():  # the weight of a single key tells nothing about its score
+        return a
+
+    def steps(x: Array) -> Array:
+        found = np.where(is_told, np.diff(np.broadcast_to(x, logs.shape)), 0)
+        return found.swapaxes(0, 1).reshape(found.shape[1], -1)
+
+    target = steps(logs)[..., None]
+    # Numbers in bfloat16 have errors of a hundredth, too.
+    least, best = near + 0.02 * np.abs(target).max(), None
+    for name, x in a.products.items():
+        features = {name: x} | a.biases
+        columns = np.stack([steps(x) for x in features.values()], axis=-1)
+        numbers = np.linalg.pinv(columns.mT @ columns) @ (columns.mT @ target)
+        error = np.abs(columns @ numbers - target).max()
+        if error < least:
+            effects = np.abs(columns * numbers.mT).max(axis=(0, 1))
+            told = np.flatnonzero(effects > error + 1e-6)
+            best = {[*features][i]: numbers[:, [i]] for i in told}
+            least = error
+    if best is not None:
+        return replace(a, coefficients=best)
+    return _with_blocks(a, logs)
+
+
+def _with_blocks(a: Attention, logs: Array) -> Attention:
+    """The attention with the few keys at which ln w less the expected score jumps, in any row."""
+    jumps = np.abs(np.diff(logs - a.scores)) > 0.05
+    borders = np.flatnonzero(jumps.any(axis=(0, 1, 2))) + 1
+    n_keys = logs.shape[-1]
+    if not len(borders):
+        return a
+    if len(borders) > n_keys // 4:
+        return replace(a, coefficients={"q·k": nan})
+    return replace(a, blocks=f"borders at keys {np.array2string(borders, threshold=8)} of {n_keys}")
+
+
+def _with_sums(a: Attention, weights: Array, near: float) -> Attention:
+    """The attention with the sums of weights: the expected ones, a total, or beside a sink."""
+    rows = a.seen.any(axis=-1, keepdims=True)
+    sums = weights.sum(axis=-1, keepdims=True)
+    shares = np.exp(a.masked).sum(axis=-1, keepdims=True)
+    sinks = shares * (1 / sums - 1)
+    sink = sinks.max(axis=(0, 2), keepdims=True, where=rows, initial=0)[0]
+    trials = [
+        (1.0, np.exp(a.sink)),
+        (sums.mean(where=rows), 0.0),
+        (1.0, sink),
+    ]
+    # A small sink is told first, and a total of rounded weights then.
+    for tolerance, (total, e_sink) in product((1e-5, near), trials):
+        fitted = total * np.where(e_sink > 0, shares / (shares + e_sink), 1)
+        if np.allclose(fitted[rows], sums[rows], rtol=tolerance):
+            return replace(a, total=total, sink=np.log(e_sink))
+    return replace(a, total=nan)
+
+
+def words_of(attentions: list[Attention]) -> dict[str, str]:
+    """The facts of an attention at several sizes."""
+    given = [a for a in attentions if a.seen.any()]
+    if not given:
+        return {"keys": "none: all outputs are 0 or no number"}
+    scores = [
+        # Biases have no effect at sizes without hidden keys.
+        _formula(name, [(a, a.coefficients[name]) for a in given if name in a.coefficients])
+        for name in dict.fromkeys(name for a in given for name in a.coefficients)
+    ]
+    return {
+        "scores": " + ".join(scores) or "none",
+        "keys": _keys(attentions),
+        "weights sum to": _formula("1", [(a, a.total) for a in given]),
+        "in the sum beside the keys (e^sink)": _formula("1", [(a, np.exp(a.sink)) for a in given]),
+        "blocks": max((a.blocks for a in given), key=len),
+    }
+
+
+def _formula(of: str, numbers: list[tuple[Attention, Array | float]]) -> str:
+    """Numbers of heads at several sizes, as at most two factors of `of`, or one by one."""
+    by_size = [(np.ravel(x), _factors(a)) for a, x in numbers]
+    rest = np.concatenate([x for x, _ in by_size])
+    if np.isnan(rest).any():
+        return "no rule"
+    for one, two in product(by_size[0][1], repeat=2):
+        divided = np.concatenate([x / f[one] / f[two] for x, f in by_size])
+        if np.ptp(divided) <= 0.003 * abs(divided[0]):
+            words = f"{divided.mean():.4g} * {of}{one}{two}"
+            break
+    else:
+        words = f"({', '.join(dict.fromkeys(f'{x:.3g}' for x in rest.round(6)))}) * {of}"
+    return words.removeprefix("1 * ").removesuffix(" * 1")
+
+
+def _factors(a: Attention) -> dict[str, float]:
+    """What formulas are made of."""
+    n_heads, d_k = a.q.shape[1::2]
+    n_keys, d_v = a.v.shape[2:]
+    sizes = {
+        "d_k": d_k,
+        "n_keys": n_keys,
+        "d_v": d_v,
+        "n_heads": n_heads,
+        "(d_k up to whole 128s)": ceil(d_k / 128) * 128,
+        "ln(n_keys)": log(n_keys),
+        "(1 + d_k^1/2)": 1 + d_k**0.5,
+    }
+    factors = {"": 1.0}
+    for (size, n), (power, p) in product(sizes.items(), _POWERS.items()):
+        factors[f" / {size}{power}"] = n**-p
+        factors[f" * {size}{power}"] = n**p
+    return factors
+
+
+def _keys(given: list[Attention]) -> str:
+    """The keys that have a weight: by the expected mask, by position, or in one row."""
+    seen, hidden, last, first = np.concatenate([_flat(a) for a in given], axis=1)
+    rules = {"all": seen >= 0}
+    for place, x in ("", last), (", with queries at the first positions", first):
+        low = x.min(where=seen > 0, initial=999)
+        high = x.max(where=seen > 0, initial=-999)
+        start = low if low > x.min() else -inf
+        stop = high if high < x.max() else inf
+        words = f"from {_position(start)} to {_position(stop)}{place}"
+        rules[words] = (x >= low) & (x <= high)
+    rules |= {"those of the mask": 1 - hidden, "those that the mask should hide": hidden}
+    for words, mask in rules.items():
+        if np.array_equal(seen, mask):
+            return words
+    return _other_keys(given)
+
+
+def _position(offset: float) -> str:
+    """A position in words, from its distance to the query's own.
+
+    >>> _position(-inf), _position(0.0), _position(2.0)
+    ('the first', "the query's own", "2 after the query's own")
+    """
+    if isinf(offset):
+        return "the first" if offset < 0 else "the last"
+    if offset == 0:
+        return "the query's own"
+    side = "before" if offset < 0 else "after"
+    return f"{abs(offset):g} {side} the query's own"
+
+
+def _flat(a: Attention) -> Array:
+    """For each query and key: is it seen, is it hidden, and its distance from the query, which is
+    among the last or the first. Queries that should see no key may have any weights.
+    """
+    distances = a.distance, a.distance - a.distance[0, 0]
+    arrays = np.stack(np.broadcast_arrays(a.seen, a.hidden, *distances))
+    return arrays[:, a.has_keys].reshape(4, -1)
+
+
+def _other_keys(given: list[Attention]) -> str:
+    """The keys of the first query that does not see those of the mask."""
+    for a in given:
+        is_other = (a.seen == a.hidden).any(axis=-1) & a.has_keys
+        for batch, head, query in np.argwhere(is_other):
+            keys = np.array2string(np.flatnonzero(a.seen[batch, head, query]), threshold=8)
+            return (
+                f"others; batch entry {batch}, head {head}, query {query} "
+                f"sees {keys} of {a.k.shape[2]}"
+            )
+    return "others"

@@ -1,0 +1,66 @@
+"""Mistakes that no fact names: the output of an attention that has one."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from sdpa.tools.auditing.model import Array, Attention, in_turn, softmax
+
+Mistake = Callable[[Attention], Array]
+_FAR = 100  # scores beyond this are in cases where e^s is 0 or not finite
+
+
+def _of_split_heads(a: Attention) -> Array:
+    """The output of an attention whose heads a reshape without a transpose gives."""
+    q, k, v = (x.swapaxes(1, 2).reshape(x.shape) for x in (a.q, a.k, a.v))
+    return _merge(replace(a, q=q, k=k, v=v).output)
+
+
+def _of_swapped_axes(a: Attention) -> Array:
+    """The output of an attention of (batch, n, heads, d) without a mask."""
+    q, k, v = (x.swapaxes(1, 2) for x in (a.q, a.k, a.v))
+    return (softmax(a.multiplier * q @ k.mT) @ v).swapaxes(1, 2)
+
+
+def _merge(x: Array) -> Array:
+    """Heads that a reshape without a transpose puts together again."""
+    return x.reshape(x.swapaxes(1, 2).shape).swapaxes(1, 2)
+
+
+# By what a report says, with a thread that reports it, as owner/repository#number.
+MISTAKES: dict[str, Mistake] = {
+    "": lambda a: a.output,  # none beside the facts
+    "query heads read heads of values in turn (onnx/onnx#7274)": (
+        lambda a: a.weights @ in_turn(a.v, a.groups)
+    ),
+    "reshapes without a transpose split and merge the heads (reczoo/FuxiCTR#30)": _of_split_heads,
+    "a reshape without a transpose merges the heads (jsbaan/transformer-from-scratch#6)": (
+        lambda a: _merge(a.output)
+    ),
+    "each value gets the weight of the key before, the first one that of the sink": (
+        lambda a: np.insert(a.weights[..., :-1], 0, 1 - a.weights.sum(axis=-1), axis=-1) @ a.v
+    ),
+    "positions and heads are swapped; the axes are batch, heads, n, d": _of_swapped_axes,
+    "weights sum to 1 over queries (FudanNLP/fastNLP#254)": (
+        lambda a: softmax(a.masked, -2, a.sink) @ a.v
+    ),
+    "the weights are transposed (ok1zjf/VASNet#25)": lambda a: a.weights.mT @ a.v,
+    "the softmax is taken twice (zyy-2001/DisKT#6)": lambda a: softmax(a.weights) @ a.v,
+    "no softmax (PaddlePaddle/PaddleOCR#4556)": lambda a: (a.scores * a.seen) @ a.v,
+    "the mask multiplies weights, after the softmax (huggingface/pytorch-image-models#2236)": (
+        lambda a: softmax(a.scores, sink=a.sink) * ~a.hidden @ a.v
+    ),
+    "hidden keys have a finite score, such as -10000, or minus the soft cap (huggingface/transformers#12109)": (
+        lambda a: softmax(np.where(a.seen, a.scores, -(a.cap or _FAR))) @ a.v
+    ),
+    "the sink, 0 if none is expected, is added without the maximum": (
+        lambda a: softmax(a.masked, sink=np.nan_to_num(a.sink, neginf=0) + a.top) @ a.v
+    ),
+    "low rows are lost: the maximum starts above them, or is that of all rows (flashinfer-ai/flashinfer#4267)": (
+        lambda a: np.where(a.top < -_FAR, 0, a.output)
+    ),
+    "no maximum is subtracted: e^s is 0 or inf (prescient-design/e3tools#3)": (
+        lambda a: np.where(np.abs(a.top) > _FAR, 0, a.output)
+    ),
+}

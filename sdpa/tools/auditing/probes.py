@@ -1,0 +1,193 @@
+"""Inputs that tell attentions apart, and what an audited function makes of them."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sdpa.masks import NAMES, broadcast_mask, reach_of
+from sdpa.scaling import Rule, resolve_divisor
+from sdpa.tools.auditing.facts import fit
+from sdpa.tools.auditing.mistakes import MISTAKES, Mistake
+from sdpa.tools.auditing.model import Array, Attention
+
+Function = Callable[..., Any]  # of arrays
+
+
+class Case(NamedTuple):
+    """The output of an input, the expected attention, and the one that other weights show."""
+
+    words: str
+    rounding: float  # the largest relative error of a right function
+    found: Array
+    expected: Attention
+    fitted: Attention
+
+    def errors(self, a: Attention, mistake: Mistake = MISTAKES[""]) -> Array:
+        """The largest difference of each row from an attention with a mistake, beside the largest
+        value; inf for one of another shape.
+
+        What is found and no number stands for 0; queries without keys say nothing.
+        """
+        found = np.nan_to_num(self.found, posinf=0, neginf=0)
+        largest = max(np.abs(a.v).max(), np.abs(found).max())
+        try:
+            errors = np.abs(found - mistake(a)).max(axis=-1) / largest
+        except ValueError:
+            return np.array(math.inf)
+        is_told = a.has_keys & a.seen.any(axis=-1)
+        return np.where(is_told, np.nan_to_num(errors, nan=math.inf), 0)
+
+    def is_given_by(self, a: Attention, mistake: Mistake = MISTAKES[""]) -> bool:
+        """True if rounding of scores and outputs may explain all differences.
+
+        A relative change e of a score s changes its weight w by w (1 - w) s e.
+        """
+        changes = a.weights * (1 - a.weights) * a.scores
+        size = 1 + np.abs(changes).sum(axis=-1).max()
+        return bool(self.errors(a, mistake).max() < self.rounding * size)
+
+
+@dataclass(frozen=True)
+class Audited:
+    """A function, and the attention that it should be: the options of `sdpa.audit`.
+
+    Attributes:
+        gain: of unit vectors, in place of scaling; None for none.
+        product: the name of the expected one.
+        sink, slopes: (heads, 1, 1), or (1, 1, 1) for all heads.
+        biases: the expected coefficients beside that of the product.
+    """
+
+    function: Function
+    dtype: str
+    d_k: int
+    scaling: Rule
+    gain: float | None
+    mask: npt.ArrayLike
+    cap: float
+    sink: Array
+    slopes: Array
+    product: str
+    biases: dict[str, float]
+    groups: int
+
+    @cached_property
+    def fixed(self) -> dict[str, int]:
+        """The sizes that a mask or numbers by head decide, and the width of a gain, because that of
+        root mean squares is another one at each width.
+        """
+        shape = np.broadcast_shapes(np.shape(self.mask), self.slopes.shape, self.sink.shape)
+        names = "n_keys", "n_queries", "n_heads", "batch"
+        sizes = {size: n for size, n in zip(names, shape[::-1], strict=False) if n > 1}
+        return sizes | {"d_k": self.d_k} if self.gain else sizes
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """The usual sizes."""
+        usual = {"batch": 2, "n_heads": max(3, 2 * self.groups), "n_queries": 16, "n_keys": 16}
+        return usual | {"d_k": self.d_k, "d_v": self.d_k} | self.fixed
+
+    def draw(self, spread: float, largest_score: int = 0, **sizes: int) -> Attention:
+        """The expected attention of random arrays with a spread of scores; beside a largest score,
+        they are near it, and near minus this number in other rows.
+        """
+        batch, n_heads, n_queries, n_keys, d_k, d_v = (self.sizes | sizes).values()
+        multiplier = self.gain or 1 / resolve_divisor(self.scaling, d_k, n_keys)
+        size = 1 if self.gain else spread / multiplier / d_k**0.5
+        normal = np.random.default_rng([n_keys, int(spread)]).standard_normal
+        q = normal((batch, n_heads, n_queries, d_k)) * size
+        k, v = (normal((batch, n_heads // self.groups, n_keys, d)) for d in (d_k, d_v))
+        if largest_score:
+            k[..., 0] = (largest_score / multiplier) ** 0.5
+            q[..., 0] = k[0, 0, 0, 0] * (-1.0) ** np.arange(n_queries)
+        q, k, v = (x.astype(self.dtype).astype(float) for x in (q, k, v))
+        seen = np.broadcast_to(self.seen(n_queries, n_keys), (batch, n_heads, n_queries, n_keys))
+        return Attention(
+            q,
+            np.repeat(k, self.groups, axis=1),
+            np.repeat(v, self.groups, axis=1),
+            self.groups,
+            multiplier,
+            self.cap,
+            self.slopes,
+            {self.product: 1.0 if self.cap else multiplier} | self.biases,
+            self.sink,
+            hidden=~seen,
+            seen=seen,
+        )
+
+    def seen(self, n_queries: int, n_keys: int) -> Array:
+        """The keys that the mask shows, (..., n_queries, n_keys)."""
+        if not isinstance(self.mask, str):
+            return broadcast_mask(self.mask, np.shape(self.mask))
+        own = np.arange(n_queries)[:, None]
+        if not self.mask.endswith("-first"):
+            own += n_keys - n_queries
+        reach = reach_of(self.mask.removesuffix("-first"), (*NAMES, "causal-first"))
+        return reach.sees(own, np.arange(n_keys))
+
+    def cases(self, errors: dict[str, str]) -> list[Case]:
+        """What the function makes of inputs; those that it does not take are errors."""
+        info = np.finfo(self.dtype)
+        largest = min(20000, int(info.max) // 512)
+        # Sums have many roundings, but in half precision, as a rule, those of a wider type.
+        rounding = float(info.eps) * (4 if self.dtype == "float16" else 16)
+        inputs = (
+            f"d_k {self.d_k}",
+            f"d_k {max(1, self.d_k // 4)}",
+            "n_queries 20",
+            f"n_heads {2 * self.sizes['n_heads']}",
+            f"d_k {3 * self.d_k}",
+            f"d_v {2 * self.d_k + 24}",
+            "n_queries 1, n_keys 262",
+            "n_queries 130, n_keys 262",
+            "n_queries 5, n_keys 514",
+            f"largest_score {largest}",  # neither e^s nor e^-s is a number above 0
+            f"largest_score {largest}, n_queries 130, n_keys 262",  # of several blocks
+        )
+        cases: list[Case] = []
+        for words in inputs:
+            sizes = {name: int(n) for name, n in map(str.split, words.split(","))}
+            if not self.fixed.items() <= (self.fixed | sizes).items():
+                continue
+            a = self.draw(3, **sizes)
+            other = self.draw(0.5, **sizes | {"largest_score": 0})
+            try:
+                found, weights = self.output(a), self.weights(other)
+            except (Exception, SystemExit) as error:  # whatever it raises is a result
+                errors[words] = f"arrays of {self.dtype} raise {type(error).__name__}: {error}"
+                if not cases:
+                    break  # most sizes have the same error
+                continue
+            fitted = replace(fit(other, weights, self.dtype), q=a.q, k=a.k, v=a.v)
+            cases.append(Case(words, rounding, found, a, fitted))
+        return cases
+
+    def arrays(self, a: Attention) -> list[Array]:
+        """The q, k and v that the function gets."""
+        return [x.astype(self.dtype) for x in (a.q, a.k[:, :: a.groups], a.v[:, :: a.groups])]
+
+    def output(self, a: Attention) -> Array:
+        """The output of the function; ValueError for one of another shape."""
+        given = self.arrays(a)
+        outputs = [self.function(*given) for _ in range(2)]
+        if isinstance(outputs[0], tuple):
+            raise TypeError("expected the output alone, got a tuple")
+        found, again = (np.asarray(output, float) for output in outputs)
+        if not np.allclose(found, again, atol=0.01, equal_nan=True):
+            raise ValueError("expected the same output again: is dropout on, or q or k changed?")
+        if found.shape != (*a.q.shape[:3], a.v.shape[3]):
+            raise ValueError(f"expected (batch, heads, n_queries, d_v), got {found.shape}")
+        return found
+
+    def weights(self, a: Attention) -> Array:
+        """The outputs of one-hot values, as many as v is wide."""
+        n_keys, d_v = a.v.shape[2:]
+        hot = (0 * a.v + np.eye(n_keys, d_v, -start) for start in range(0, n_keys, d_v))
+        outputs = [self.output(replace(a, v=v)) for v in hot]
+        return np.concatenate(outputs, axis=-1)[..., :n_keys]

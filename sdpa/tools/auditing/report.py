@@ -1,0 +1,183 @@
+"""The audit of a function: outputs against those of the expected attention, and what explains them."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from sdpa._names import not_among
+from sdpa.row_maps import RowMap
+from sdpa.scaling import SCALED, Rule
+from sdpa.tools.auditing.facts import words_of
+from sdpa.tools.auditing.mistakes import MISTAKES
+from sdpa.tools.auditing.model import Array
+from sdpa.tools.auditing.probes import Audited, Case, Function
+
+_TYPES = "float64", "float32", "float16"
+_EMPTY = "any", "zero", "nan", "uniform"
+
+
+@dataclass
+class Audit:
+    """What was found about a function.
+
+    Attributes:
+        name: that of the function.
+        findings: what is wrong, in words; empty if it is right.
+        facts: what was read from its outputs, and its errors, by what they are about.
+    """
+
+    name: str
+    findings: list[str]
+    facts: dict[str, str]
+
+    def __str__(self) -> str:
+        verdict = "WRONG" if self.findings else "no findings"
+        facts = (f"  {name}: {words}" for name, words in self.facts.items())
+        lines = f"audit of {self.name}: {verdict}", *self.findings, "what it does:", *facts
+        return "\n  ".join(lines)
+
+
+def audit(
+    attention: Function,
+    *,
+    d_k: int = 64,
+    dtype: str = "float64",
+    scaling: Rule = SCALED,
+    normalize: float | None = None,
+    mask: npt.ArrayLike = "none",
+    softcap: float = 0.0,
+    sink: npt.ArrayLike | None = None,
+    alibi: npt.ArrayLike | None = None,
+    groups: int = 1,
+    empty: str = "any",
+    backward: Function | None = None,
+) -> Audit:
+    """The computation of a function, found from its outputs alone; `Audit` prints as a report.
+
+    Args:
+        attention: attention(q, k, v) of NumPy arrays (batch, heads, n, d), with the output
+            (batch, heads, n_queries, d_v); k and v have heads / groups heads.
+        d_k: the width of most inputs.
+        dtype: the type of the arrays: float64, float32 or float16.
+        scaling, softcap, sink: what the function should have, as in `sdpa.attention_weights`.
+        normalize: in place of scaling, the gain of q and k that are divided by their lengths.
+        mask: by name as there, queries at the last positions; at the first ones with `-first`, such
+            as `causal-first` (PyTorch's `is_causal`); or an array (..., n_queries, n_keys), as for
+            padding, whose sizes are then those of all inputs.
+        alibi: the slope of a bias -slope (query position - key position), or one for each head.
+        groups: query heads per head of keys and values, in consecutive order.
+        empty: the output of queries that see no key: zero, nan, uniform (the mean of all values),
+            or any.
+        backward: backward(q, k, v, gradient of the output) with the gradients (dq, dk, dv).
+
+    Raises:
+        ValueError: an expectation that `sdpa.attention_weights` refuses, or an unknown word.
+
+    >>> from sdpa import scaled_dot_product_attention
+    >>> audit(scaled_dot_product_attention, scaling="unscaled").findings
+    ['scores: q·k / d_k^1/2, expected q·k', 'wrong in all inputs']
+    """
+    for option, word, known in ("dtype", dtype, _TYPES), ("empty", empty, _EMPTY):
+        if word not in known:
+            raise ValueError(f"{option}: {not_among(word, known)}")
+    if normalize and softcap:
+        raise ValueError(f"softcap: expected 0 beside a gain of unit vectors, got {softcap}")
+    sinks = RowMap.with_sinks(softcap, sink).sink
+    product = "soft cap of scaled q·k" if softcap else "q·k of unit vectors" if normalize else "q·k"
+    audited = Audited(
+        function=attention,
+        dtype=dtype,
+        d_k=d_k,
+        scaling=scaling,
+        gain=normalize,
+        mask=mask,
+        cap=softcap,
+        sink=np.reshape(-math.inf if sinks is None else sinks, (-1, 1, 1)),
+        slopes=np.reshape(np.asarray(1 if alibi is None else alibi, float), (-1, 1, 1)),
+        product=product,
+        biases={} if alibi is None else {"slope * distance": 1.0},
+        groups=groups,
+    )
+    n_heads = audited.sizes["n_heads"]
+    if groups not in range(1, n_heads + 1) or n_heads % groups:
+        raise ValueError(f"groups: expected a divisor of {n_heads} heads, got {groups}")
+    report = Audit(getattr(attention, "__name__", type(attention).__name__), [], {})
+    with np.errstate(all="ignore"):
+        _tell(audited, report, empty)
+        if backward and not report.findings:
+            _tell_gradients(audited, backward, report)
+    return report
+
+
+def _tell(audited: Audited, report: Audit, empty: str) -> None:
+    """Tell the facts, and what explains wrong outputs."""
+    cases = audited.cases(report.facts)
+    if not cases:
+        report.findings.append("no output that can be audited")
+        return
+    if words := " or ".join(sorted({case.fitted.empty for case in cases} - {""})):
+        report.facts["queries without keys"] = words
+        if empty not in ("any", words):
+            report.findings.append(f"queries without keys: {words}, expected {empty}")
+    wrong = [case for case in cases if not case.is_given_by(case.expected)]
+    expected = words_of([case.expected for case in cases])  # all sizes tell the rule
+    alike = words_of([case.expected for case in wrong or cases])
+    facts = words_of([case.fitted for case in wrong or cases])
+    facts |= {x: expected[x] for x in facts if facts[x] == alike.get(x)}
+    report.facts |= facts
+    if not wrong:
+        return
+    told = [
+        f"{x}: {words}, expected {expected.get(x, 'none')}"
+        for x, words in facts.items()
+        if words != expected.get(x)
+    ]
+    where = "all inputs" if len(wrong) == len(cases) else "; ".join(case.words for case in wrong)
+    report.findings += [*_explained(cases, wrong, told), f"wrong in {where}"]
+
+
+def _explained(cases: list[Case], wrong: list[Case], told: list[str]) -> list[str]:
+    """The facts and the mistake that give all outputs, which are of other inputs than the fit; else
+    the facts and the size of errors.
+    """
+    for mistake, of in MISTAKES.items():
+        if all(case.is_given_by(case.expected, of) for case in cases):
+            return [mistake]
+        if (told or mistake) and all(case.is_given_by(case.fitted, of) for case in cases):
+            return [*told, *filter(None, [mistake])]
+    size = np.median([case.errors(case.expected).mean() for case in wrong])
+    about = f"errors are about 2^{np.log2(size):.0f} of the largest value"
+    return [*told, f"nothing found gives all outputs; {about}"]
+
+
+def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None:
+    """Tell dq, dk and dv beside differences of the expected output, along several steps: along one
+    alone, the change may be near 0, and most of it rounding.
+    """
+    a, *steps = map(audited.draw, range(3, 11))
+    upstream = steps[0].output
+    try:
+        gradients = backward(*audited.arrays(a), upstream.astype(audited.dtype))
+        for name, gradient, *each in zip(
+            "qkv", gradients, *map(audited.arrays, steps), strict=True
+        ):
+            rates = 1e-6 * np.tensordot(each, np.asarray(gradient, float), 4)
+            moved = [getattr(a, name) + 1e-6 * getattr(b, name) for b in steps]
+            changes = [replace(a, **{name: x}).output - a.output for x in moved]
+            words = _multiple(rates, np.tensordot(changes, upstream, 4))
+            report.facts[f"d{name}"] = words
+            if words != "right":
+                report.findings.append(f"d{name}: {words}")
+    except (Exception, SystemExit) as error:  # whatever it raises is a result
+        report.findings.append(f"backward raises {type(error).__name__}: {error}")
+
+
+def _multiple(rates: Array, right: Array) -> str:
+    """A gradient beside the right one, from its changes along steps, and the right ones."""
+    factor = rates @ right / (right @ right)
+    rest = np.linalg.norm(rates - factor * right)
+    if not rest <= 0.01 * np.linalg.norm(rates):  # also if one is no number
+        return "no multiple of the right one"
+    return "right" if abs(factor - 1) < 0.01 else f"{factor:z.3g} times the right one"

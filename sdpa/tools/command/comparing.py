@@ -1,0 +1,55 @@
+"""Compare two runs of the same q and k, or scores: how far each head's attention is apart."""
+
+import argparse
+from statistics import fmean
+
+from sdpa.tools.command.diagnosing import add_arrays, options_of, read_as
+from sdpa.tools.command.output import listed, tell, wrapped
+from sdpa.tools.diagnosis import COMPARED
+from sdpa.tools.diagnosis.head_rows import naming
+from sdpa.tools.diagnosis.two_runs import compare_heads
+from sdpa.tools.heads import read_heads
+from sdpa.tools.heads.table import rows_of
+
+NAME = "compare"
+_COLUMNS = {
+    each.name: (
+        f"{{{each.name}:.4g}}",
+        f"{each.meaning}{', in ' * bool(each.unit)}{each.unit}",
+    )
+    for each in COMPARED
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    add_arrays(parser, 2, "file of the reference, a, and of the other run, b")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Print the means over heads, and the heads that differ most.
+
+    Raises:
+        ValueError: the files do not have the same heads and masks, or `sdpa.compare` refuses them.
+    """
+    options = options_of(given)
+    of_a, of_b = (read_heads([path], options) for path in given.files)
+    numbers, others = ([layer.number for layer in layers] for layers in (of_a, of_b))
+    with naming(*given.files):
+        if numbers != others:
+            raise ValueError(
+                f"expected the same layers in both, got numbers {numbers} and {others}"
+            )
+        table = [
+            row
+            for a, b in zip(of_a, of_b, strict=True)
+            for row in rows_of(a, compare_heads(a, b).columns(), {})
+        ]
+    table.sort(key=lambda row: -row["divergence"])
+    means = [f"{each.name} {fmean(row[each.name] for row in table):.4g}" for each in COMPARED]
+    text = wrapped(
+        f"Comparison of a, {given.files[0]}, with b, {given.files[1]}: {read_as(of_a[0])}\n"
+        f"Mean over {len(table)} heads: {', '.join(means)}. Heads that differ most:"
+    )
+    tell(given, f"{text}\n\n{listed(table, _COLUMNS)}", table)
+    return 0

@@ -1,0 +1,256 @@
+"""Diagnose queries and keys, scores or weights: what the scale does to each head.
+
+The exit status is 1 if the numbers of some heads ask for a change. docs/your-model.md explains
+files and options.
+"""
+
+import argparse
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+
+from sdpa._names import not_among
+from sdpa.masks import MASKS, allowed_keys
+from sdpa.scaling import SCALED, Scaling, multiplies
+from sdpa.tools.command.output import add_options, indices, listed, tell, wrapped
+from sdpa.tools.diagnosis.head_rows import naming
+from sdpa.tools.heads import Layer, Options, read_heads
+from sdpa.tools.heads.table import OUTSIDE_DOCUMENT, Row, table_of
+
+NAME = "diagnose"
+_AXES = ("batch", "layer", "head", "position")
+_MASKS = f"""{", ".join(MASKS)}; a FILE with a mask; padding to leave out rows of equal numbers; or
+several, as causal,FILE"""
+_NAMED = 3  # heads that a sentence names
+_FEWEST_KEYS = 16  # beside which equal weights do not come near to a sink
+_FEWEST_ROWS = 8  # of a sequence, in which one key does not get most weight by chance
+# A head that is so much sharper than Gaussian rows of its spread picks its keys: another divisor is
+# no remedy.
+_SHARPER = 0.1
+
+
+_COLUMNS = {
+    "rows": ("{rows}", "queries of all sequences that see two keys or more"),
+    "spread": ("{spread:.3g}", "standard deviation of the divided scores of a row"),
+    "largest weight": (
+        "{max_weight:.2f} ({max_weight_exact:.2f})",
+        "that of a row, mean over rows",
+    ),
+    "entropy": (
+        "{entropy_share:.2f} ({entropy_share_exact:.2f})",
+        "mean over rows, as a share of its maximum: 1 for equal weights, 0 for one key alone",
+    ),
+    "saturated": ("{saturated_rows:.0%}", "share of rows with a weight above 0.99"),
+    "top key": (
+        "{most_attended_key:.0f}",
+        "place of the key with most weight, from 0; – if it differs between sequences",
+    ),
+    "its share": ("{most_attended_share:.0%}", "part of all weight that the top key gets"),
+    "unit divisor": ("{unit_divisor:.3g}", "divisor of these scores for a spread of 1"),
+}
+
+_FACTS = {"wide", "sink"}  # sentences that ask for no change
+# Sentences about heads, by name.
+_ADVICE = {
+    "saturated": (
+        "most rows have a weight above 0.99, and pass almost no gradient to q and k. Before "
+        "training, divide by more; a trained model may need such heads as they are."
+    ),
+    "flat": (
+        "the spread is below 0.2, so that weights are almost equal, and the head averages. Check "
+        "that scores are divided only once, or name the divisor that the model uses: --scaling RULE."
+    ),
+    "wide": (
+        "the spread is above 2: usual for trained heads; in an untrained model, check that the scores "
+        "are divided."
+    ),
+    "leak": (
+        "more than 1% of the weight leaves its document. Give the attention of the model the places "
+        "of the documents, or a mask of blocks; the numbers above are those within documents."
+    ),
+    "sink": (
+        "the top key gets most of the weight. A key-value cache must not drop it: without it, other "
+        "keys get its weight."
+    ),
+}
+
+_NO_ADVICE = (
+    "No advice: no head counts as saturated (most rows have a weight above 0.99), flat (spread below "
+    "0.2), wide (spread above 2) or a sink (one key gets most of the weight). These rules skip "
+    "heads that pick their keys, have few keys or queries, or change under a causal mask."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    add_arrays(parser, "+", "q and k (one or two), scores or weights")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Print the diagnosis; 1 if there is advice.
+
+    Raises:
+        ValueError: the options or the arrays do not fit together.
+    """
+    layers = read_heads(given.files, options_of(given))
+    with naming(*given.files):
+        table = table_of(layers)
+    told = advice(table)
+    if told and all(layer.may_be_causal for layer in layers):
+        # The model may be a decoder: then only what holds under both masks is advice.
+        causal = [replace(one, mask=allowed_keys("causal", one.mask.shape)) for one in layers]
+        also = advice(table_of(causal))
+        told = {name: sentence for name, sentence in told.items() if name in also}
+    heads = [
+        {**head, "spread": math.sqrt(head["row_variance"])}
+        for head in sorted(table, key=lambda head: head["entropy_share"])
+    ]
+    parts = [
+        f"Diagnosis of {' and '.join(map(str, given.files))}: {read_as(layers[0])}\n{sizes(table)}",
+        f"{listed(heads, _COLUMNS)}\n(in brackets): exact value for rows of normal scores of this "
+        "spread; q and k with structure differ",
+        "\n".join(told.values()) or _NO_ADVICE,
+        "\n".join(notes(layers, table, told)),
+    ]
+    tell(given, "\n\n".join(filter(None, map(wrapped, parts))), table)
+    return int(bool(told.keys() - _FACTS))
+
+
+def add_arrays(parser: argparse.ArgumentParser, number: int | str, about: str) -> None:
+    """The files, the options for what their arrays are, and those of all commands."""
+    add = parser.add_argument
+    add("files", type=Path, nargs=number, metavar="FILE", help=about)
+    kinds = parser.add_mutually_exclusive_group()
+    for kind, text in {"scores": "divided scores", "weights": "weights after the softmax"}.items():
+        told = f"the files have {text}, in place of q and k"
+        kinds.add_argument(
+            f"--{kind}", dest="kind", action="store_const", const=kind, default="q", help=told
+        )
+    add("--scaling", metavar="RULE", help=f"rule or divisor (default: {SCALED})")
+    add("--mask", default="none", metavar="MASK", help=_MASKS)
+    add("--axes", type=_axes, metavar="NAMES", help="axes of q but the last: batch,position,head")
+    add("--cu-seqlens", type=Path, metavar="FILE", help="places of packed documents: 0, 7, 12")
+    add_options(parser)
+
+
+def _axes(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    for name in names:
+        if name not in _AXES:
+            raise argparse.ArgumentTypeError(not_among(name, _AXES))
+    return names
+
+
+def options_of(given: argparse.Namespace) -> Options:
+    """What the options tell of files; ValueError for a rule beside scores or weights."""
+    if given.kind != "q" and given.scaling:
+        raise ValueError(f"--scaling: expected none beside {given.kind}, which are divided already")
+    with naming("--scaling"):
+        scaling = Scaling.parse(given.scaling or SCALED).name
+    return Options(given.kind, scaling, given.mask, given.cu_seqlens, given.axes)
+
+
+def read_as(layer: Layer) -> str:
+    """The shape of q, scores or weights in the file, with the names of the axes that are read, told
+    or by their number.
+    """
+    q, k = layer.q, layer.k
+    axes = *layer.axes, *(("query", "key") if k is None else ("position", "d_k"))
+    text = f"{layer.options.kind} of shape {layer.saved} read as ({', '.join(axes)})"
+    text += f" = {q.shape}" * (layer.saved != q.shape)
+    one = "batch" if k is None else "batch, or q.reshape for heads side by side"
+    other = {3: one, 4: "layer,head", 5: "batch,layer,head"}.get(len(axes))
+    if other and not layer.options.axes and layer.documents == (slice(None),):
+        text += f", assumed from their number; if not, add --axes {other}"
+    if k is not None and k.shape[:-2] != q.shape[:-2]:
+        text += f"; k has shape {k.shape}: heads of q share its heads in groups"
+    return text
+
+
+def sizes(table: Sequence[Row]) -> str:
+    """The sizes and options of a table of a diagnosis."""
+
+    def each(name: str, digits: str = "") -> str:
+        return " and ".join(sorted({f"{row[name]:{digits}}" for row in table}))
+
+    text = (
+        f"Heads {len(table)}, sequences {each('sequences')}, queries {each('n_queries')}, keys "
+        f"{each('n_keys')}, mask {each('mask')}"
+    )
+    if "divisor" in table[0]:
+        text += f"; q and k of width d_k = {each('d_k')}, scores divided by "
+        text += f"{each('divisor', '.6g')} ({each('scaling')})"
+    return text
+
+
+def notes(layers: Sequence[Layer], table: Sequence[Row], told: Mapping[str, str]) -> list[str]:
+    """Sentences on the divisor, masks, padding and documents in files, and on products q.k that the
+    type of q does not have, beside the advice that is told.
+    """
+    padding = sum(layer.padding for layer in layers)
+    rounded = sum(layer.rounded for layer in layers)
+    shown = fmean(layer.shown for layer in layers)
+    shown_keys = min(layer.shown_keys for layer in layers)
+    leaving = [row.get(OUTSIDE_DOCUMENT.name, 0.0) for row in table]
+    divisor = min(row.get("divisor", 1.0) for row in table)
+    reached = max(row.get("divisor", 0) * row.get("largest_absolute_score", 0) for row in table)
+    sentences = {
+        multiplies(divisor): divisor < 1,
+        "If q is divided already, add --scaling unscaled.": divisor > 1 and "flat" in told,
+        "Every query sees every key of its sequence: for a decoder, add --mask causal.": (
+            layers[0].may_be_causal
+        ),
+        f"Rows of equal numbers, as padding has: {padding}. They count; --mask causal,padding leaves "
+        "them out, or --mask causal,FILE with the mask of tokens.": padding,
+        f"Weights of 0 beside others that are hardly larger: {rounded}. They count as the smallest "
+        "number of their type, and the spread of their heads is a lower bound.": rounded,
+        f"Queries see {shown:.1%} of the keys of their sequence.": shown < 1,
+        f"|q.k| reaches {reached:.3g}, above 65504, the largest float16: a product in this type is "
+        "inf and makes the weights of its row nan, or -inf and hides its key.": (
+            reached > 65504 and layers[0].q.itemsize == 2
+        ),
+        f"Packed documents: {'unless the model keeps them apart, ' * (layers[0].k is not None)}"
+        f"{fmean(leaving):.2%} of the weight leaves its document, and {max(leaving):.2%} in the head "
+        "where it is most.": OUTSIDE_DOCUMENT.name in table[0],
+        f"Masks show {shown_keys:.0%} of the keys of a sequence. In a file, True or 1 is a visible key: "
+        "is yours the opposite?": shown_keys < 0.1,
+    }
+    return [sentence for sentence, holds in sentences.items() if holds]
+
+
+def advice(table: Sequence[Row]) -> dict[str, str]:
+    """Sentences on what to check, to change or to keep, by name; none where the numbers of the
+    table do not settle it.
+    """
+    told = {}
+    for name, sentence in _ADVICE.items():
+        heads = [head for head in table if _holding(head)[name]]
+        if heads:
+            names = [" ".join(f"{x} {head[x]}" for x in indices([head])) for head in heads]
+            named = f" ({', '.join(names[:_NAMED])}{', ...' * (len(names) > _NAMED)})" * any(names)
+            # If all heads are wide, the cause is rather the scale than what one learned.
+            are_all = name == "wide" and len(heads) == len(table)
+            told["undivided" if are_all else name] = (
+                f"In {len(heads)} of {len(table)} heads{named}, {sentence}"
+            )
+    return told
+
+
+def _holding(head: Row) -> dict[str, bool]:
+    """True for the names of the sentences that hold of a head."""
+    variance, entropy = head["row_variance"], head["entropy_share"]
+    has_sink = head["most_attended_share"] > 0.5
+    has_sink &= head["rows"] >= _FEWEST_ROWS * head["sequences"]
+    picks_keys = entropy < head["entropy_share_exact"] - _SHARPER
+    return {
+        # Rows that saturate on one key idle on purpose.
+        "saturated": head["saturated_rows"] > 0.5 and not has_sink and not picks_keys,
+        # A single large score among many keys gives a small spread, too, but not a large entropy.
+        "flat": variance <= 0.2**2 and entropy > 0.95,
+        "wide": variance > 2.0**2,
+        # q and k do not know the mask of the model: their share is that without documents.
+        "leak": "divisor" not in head and head.get(OUTSIDE_DOCUMENT.name, 0.0) > 0.01,
+        "sink": has_sink and head["n_keys"] >= _FEWEST_KEYS,
+    }

@@ -1,0 +1,200 @@
+"""`diagnose`: the diagnosis of every head of a model, from queries and keys or scores."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sdpa._arrays import FloatArray
+from sdpa.scaling import SCALED, Rule
+from sdpa.theory.gaussian_rows import gaussian_rows
+from sdpa.tools.diagnosis.head_rows import Array, HeadRows, Heads, Mask
+from sdpa.tools.diagnosis.quantities import OF_VECTORS, QUANTITIES, Quantity, values_of
+
+Columns = dict[str, Array]  # by name, each with a value for every head
+# rows of a larger deviation are one-hot within 1e-5, and integrals over them lose digits
+LARGEST_SIGMA = 1e6
+
+
+class Estimate(NamedTuple):
+    """A quantity of every head, in arrays with the axes of the heads; NaN where an error or exact
+    value is unknown.
+    """
+
+    value: FloatArray  # over all sequences
+    error: FloatArray  # its standard error, from 2 sequences
+    gaussian: FloatArray  # its exact value for Gaussian rows of the same lengths and mean variance
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Quantities of each head, by name: those of one run, or of the differences between two."""
+
+    # names of the axes of the heads: those of q without `batch`, n_queries and d_k
+    axes: tuple[str, ...]
+    sequences: int  # number of independent ones with rows
+    # by head, number of rows that see two keys or more, over all sequences
+    rows: npt.NDArray[np.int64]
+    divisor: float  # of the scores, in the first run; 1 for given scores
+    estimates: Mapping[str, Estimate]
+
+    def __getitem__(self, name: str) -> Estimate:
+        return self.estimates[name]
+
+    def columns(self) -> Columns:
+        """A table with one row per head: its indices, then each quantity as NAME, NAME_se and
+        NAME_exact.
+
+        NAME_se and NAME_exact are there where some are known.
+        `pandas.DataFrame` takes it.
+        """
+        places = zip(self.axes, np.indices(self.rows.shape), strict=True)
+        found: Columns = {name: each.ravel() for name, each in places}
+        found["rows"] = self.rows.ravel()
+        for name, estimate in self.estimates.items():
+            for end, values in zip(("", "_se", "_exact"), estimate, strict=True):
+                if not (end and np.isnan(values).all()):
+                    found[f"{name}{end}"] = values.ravel()
+        return found
+
+
+def diagnose(
+    q: npt.ArrayLike,
+    k: npt.ArrayLike,
+    scaling: Rule = SCALED,
+    mask: Mask | None = None,
+    *,
+    axes: Sequence[str] | None = None,
+    exact: bool = True,
+) -> Diagnosis:
+    """The effect of a scale on each head, and how far q and k are from independent normal entries.
+
+    `sdpa.tools.diagnosis.QUANTITIES` has the meaning and the formula of every quantity. Rows of a query
+    that sees fewer than two keys do not count. Memory beside the arguments: one head of one
+    sequence in double precision, a few bytes for each pair of a query and a key, 100 bytes for each
+    query of all heads, and 40 MiB.
+
+    Args:
+        q: queries, (..., n_queries, d_k), before any scale; any real type.
+        k: keys, (..., n_keys, d_k). The axis `head` may be shorter than that of q by a whole factor:
+            consecutive heads of q share one of k, as in grouped-query attention.
+        scaling: a rule such as `d_k^1/2`, or the divisor itself.
+        mask: a name of `sdpa.masks`, such as `causal`, where the last query sees every key; or an
+            array, broadcast to (..., n_queries, n_keys), of booleans (True: may attend) or of 0 and
+            -10,000 or less. Queries and keys that no counted row uses may be any padding.
+        axes: names of the leading axes of q. By default `head`; `batch`, `head`; or `layer`,
+            `batch`, `head`. Standard errors come from the independent sequences along `batch`.
+        exact: False leaves out the Gaussian values, which take most of the time of many heads.
+
+    Raises:
+        ValueError: shapes, names or the mask do not fit, or a number that counts is beyond 1e70.
+
+    >>> rng = np.random.default_rng(0)
+    >>> q, k = rng.standard_normal((2, 5, 3, 32, 64))  # 5 sequences, 3 heads
+    >>> found = diagnose(q, k)
+    >>> found.axes, found["max_weight"].value.round(2), found["max_weight"].gaussian.round(2)
+    (('head',), array([0.18, 0.17, 0.17]), array([0.17, 0.17, 0.16]))
+    >>> found["variance_ratio"].value.round(1)
+    array([1., 1., 1.])
+    """
+    return diagnosis_of(Heads.of(q, k, mask, axes, scaling), has_exact=exact)
+
+
+def diagnose_scores(
+    scores: npt.ArrayLike, mask: Mask | None = None, *, axes: Sequence[str] | None = None
+) -> Diagnosis:
+    """The diagnosis of scores as they reach the softmax, (..., n_queries, n_keys), after every
+    divisor, bias and cap.
+
+    It lacks the quantities that need q and k. Gaussian rows beside it have one spread for all rows
+    of a head. A score of -inf hides its key, as a mask does; other arguments and errors as in
+    `diagnose`.
+
+    >>> scores = np.random.default_rng(0).standard_normal((3, 32, 32))  # 3 heads
+    >>> found = diagnose_scores(scores)
+    >>> found["max_weight"].value.round(2), found["max_weight"].gaussian.round(2), "q_std" in found.estimates
+    (array([0.16, 0.16, 0.16]), array([0.16, 0.17, 0.16]), False)
+    """
+    return diagnosis_of(Heads.of_scores(scores, mask, axes))
+
+
+def diagnosis_of(heads: Heads, *, has_exact: bool = True) -> Diagnosis:
+    """The diagnosis of heads, where each document is a sequence."""
+    known = [one for one in QUANTITIES if heads.k is not None or one.name not in OF_VECTORS]
+    found = [[one.measured() for one in sequences] for sequences in heads.of_each()]
+    return estimates_of(known, heads, found, has_exact=has_exact)
+
+
+def estimates_of(
+    quantities: Sequence[Quantity],
+    heads: Heads,
+    found: Sequence[Sequence[HeadRows]],
+    *,
+    has_exact: bool = False,
+) -> Diagnosis:
+    """The quantities of heads from the rows of the sequences of each; ValueError for a head without
+    rows.
+
+    Quantities of sums have standard errors from 2 sequences, by the jackknife (Efron and Stein
+    1981, Ann. Statist. 9:586).
+    """
+
+    def of(name: str) -> FloatArray:
+        """By sequence and head."""
+        return np.transpose([[one.sums[name] for one in sequences] for sequences in found])
+
+    has_rows = of("rows").any(axis=1)
+    sums = {}  # of all sequences with rows first, then without each of them
+    for name in found[0][0].sums:
+        of_each = of(name)[has_rows]
+        total = of_each.sum(axis=0)
+        sums[name] = np.array([total, *(total - of_each)])
+    shape = tuple(heads.shape.values())
+    rows = sums["rows"][0].reshape(shape)
+    if not rows.all():
+        first = np.argwhere(rows == 0)[0].tolist()
+        hint = (
+            "; if float16 rounds weights w to 0, np.maximum(w, 6e-8) shows their keys, for a lower "
+            "spread"
+        )
+        raise ValueError(
+            "expected a query that sees two keys or more in each head, got none in "
+            f"{np.count_nonzero(rows == 0)} of {rows.size}, the first {', '.join(heads.shape)} {first}"
+            f"{hint * (heads.k is None)}"
+        )
+    exact = [gaussian_values(one) if has_exact else {} for one in found]
+    estimates = {}
+    for each in quantities:
+        of_heads = np.array([each.of_head(one) for one in found])
+        with np.errstate(divide="ignore", invalid="ignore"):  # a sequence may have no rows
+            value, *others = each.of(sums) if each.of else (of_heads, of_heads * np.nan)
+            error = np.sqrt((len(others) - 1) * np.var(others, axis=0))
+        gaussian = np.array([one.get(each.name, np.nan) for one in exact])
+        estimates[each.name] = Estimate(*(x.reshape(shape) for x in (value, error, gaussian)))
+    return Diagnosis(tuple(heads.shape), int(has_rows.sum()), rows, heads.divisor, estimates)
+
+
+def gaussian_values(sequences: Sequence[HeadRows]) -> dict[str, float]:
+    """Means over rows of independent normal scores of variances proportional to
+    `independent_variance`, with a given mean; by name.
+
+    The variance found
+    in a row would be no better: among few keys it varies by chance, and rows in which it is large
+    are also those with a large weight.
+    """
+    n, independent, variances = (
+        values_of(sequences, name) for name in ("n_visible", "independent_variance", "row_variance")
+    )
+    variance = (variances * n / (n - 1)).mean()
+    sigma = np.sqrt(variance * independent / (independent.mean() or 1.0))
+    of_rows = gaussian_rows(np.minimum(sigma, LARGEST_SIGMA), n)
+    max_weight, entropy, square, saturated = of_rows.T
+    return {
+        "max_weight": max_weight.mean(),
+        "entropy": entropy.mean(),
+        "entropy_share": (entropy / np.log(n)).mean(),
+        "saturated_rows": saturated.mean(),
+        "jacobian_norm": np.sqrt(square.mean()),
+    }

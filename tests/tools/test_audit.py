@@ -1,0 +1,141 @@
+"""`sdpa.audit` names bugs of public reports, and finds nothing in right functions."""
+
+import math
+import sys
+from functools import partial
+
+import numpy as np
+import pytest
+
+from sdpa import attention_gradients, audit
+from sdpa.tools.auditing.mistakes import MISTAKES
+from sdpa.tools.auditing.probes import Audited
+from tests.tools.audited_functions import (
+    BY_HEAD,
+    NUMBERS,
+    PAGE,
+    REPORTED,
+    RIGHT,
+    attention,
+    in_single,
+    of_page,
+)
+
+
+def backward(q, k, v, upstream, factor=1.0):
+    found = attention_gradients(q, k, v, upstream)
+    return factor * found.q, found.k, found.v
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16"])
+@pytest.mark.parametrize("function, expected", RIGHT)
+def test_right_functions_have_no_finding(dtype, function, expected):
+    if dtype != "float64":
+        function = partial(in_single, function=function)
+    report = audit(function, dtype=dtype, **expected)
+    assert report.findings == []
+    assert "q·k" in report.facts["scores"]  # though a query may see one key
+
+
+@pytest.mark.parametrize("function, words, expected", REPORTED)
+def test_bugs_of_public_reports_are_named(function, words, expected):
+    assert words in str(audit(function, **expected))
+
+
+@pytest.mark.parametrize("words", [words for words in MISTAKES if words and "finite" not in words])
+def test_each_mistake_is_found_and_no_other_claims_it(words, monkeypatch):
+    """Its output, planted; a finite score is a fact if it is not far."""
+
+    def planted(_, a):
+        found = np.nan_to_num(MISTAKES[words](a))
+        assert found.shape == (*a.q.shape[:3], a.v.shape[3])
+        return found
+
+    monkeypatch.setattr(Audited, "output", planted)
+    mask = "causal" if "mask" in words else "none"
+    sink = 0.5 if "sink" in words else None
+    assert audit(attention, groups=2, mask=mask, sink=sink).findings[0] == words
+
+
+DESCRIBED = {
+    "weights sum to: 515, expected 1 nothing found gives all outputs; errors are about 2^-2": (
+        lambda q, k, v: attention(q, k, v) + (k.shape[2] > 300)
+    ),
+    "keys: others; batch entry 0, head 0, query 0 sees [ 0 1 2 ... 12 13 14] of 16, expected all": (
+        lambda q, k, v: attention(q, k[:, :, :-1], v[:, :, :-1])
+    ),
+    "q·k / d_k^1/2 keys: others; batch entry 0, head 0, query 0 sees [] of 262, expected all": (
+        lambda q, k, v: attention(q, k, v, "1") / (q.shape[2] > 1)
+    ),
+    "no output that can be audited what it does: d_k 64: arrays of float64 raise TypeError": (
+        lambda q, *_: (q, q)
+    ),
+}
+
+
+@pytest.mark.parametrize("words", DESCRIBED)
+def test_what_nothing_explains_is_described(words):
+    assert words in " ".join(str(audit(DESCRIBED[words])).split())
+
+
+def test_a_mistake_of_decoding_is_told_with_its_inputs():
+    def without_window(q, k, v):
+        decodes = q.shape[2] == 1
+        divisor, behind = ("1", math.inf) if decodes else ("d_k**0.5", 15)
+        return attention(q, k, v, divisor, behind=behind, ahead=0)
+
+    assert audit(without_window, mask="window-16").findings == [
+        "scores: q·k, expected q·k / d_k^1/2",
+        "keys: all, expected from 15 before the query's own to the query's own",
+        "wrong in n_queries 1, n_keys 262",
+    ]
+
+
+def test_changed_arguments_and_rows_that_are_no_number_are_told():
+    def scales_in_place(q, k, v):
+        q *= 0.125
+        return attention(q, k, v, divisor="1")
+
+    assert "or q or k changed?" in str(audit(scales_in_place))
+    all_nan = audit(lambda *x: np.nan * attention(*x))
+    words = "keys: none: all outputs are 0 or no number, expected all"
+    assert all_nan.findings == [words, "wrong in all inputs"]
+
+
+def test_factors_of_gradients_are_told():
+    of_one_size = partial(audit, attention, mask=np.ones((16, 16), bool))
+    for d_k in (24, 256):  # beside which the change along one step may be near 0
+        assert of_one_size(d_k=d_k, dtype="float16", backward=backward).findings == []
+    for factor in (8, 1.05, 0):
+        found = of_one_size(backward=partial(backward, factor=factor)).findings
+        assert found == [f"dq: {factor} times the right one"]
+    for factor in (math.nan, np.eye(16, 64)):
+        found = of_one_size(backward=partial(backward, factor=factor)).findings
+        assert found == ["dq: no multiple of the right one"]
+
+
+def test_what_a_backward_or_a_function_raises_is_a_finding():
+    # One gradient for each query head, in place of the sums of groups.
+    found = audit(attention, groups=2, backward=lambda q, *_: (q, q, q)).findings
+    assert "backward raises ValueError: shape-mismatch" in found[1]
+    assert "raise SystemExit: 0" in str(audit(lambda *_: sys.exit(0)))
+
+
+def test_slopes_are_fitted_by_head():
+    reverse = partial(attention, slopes=BY_HEAD[::-1])
+    found = audit(reverse, alibi=NUMBERS).findings[0]
+    assert "+ (0.25, 1, 4) * slope * distance, expected" in found
+
+
+def test_the_page_lists_every_mistake_and_shows_what_an_audit_prints():
+    for words in MISTAKES:
+        row = words.replace(" (", " | ").removesuffix(")")
+        assert f"\n| {row} |" in PAGE or not words
+    assert f"```\n{audit(of_page('numpy'), mask='causal')}\n```" in PAGE
+
+
+def test_wrong_expectations_are_refused():
+    with pytest.raises(ValueError, match="expected a divisor of 3 heads, got"):
+        audit(attention, groups=1.5)
+    with pytest.raises(ValueError, match="dtype: expected one of float64, float32, float16, got"):
+        audit(attention, dtype="floaty")
