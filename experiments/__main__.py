@@ -162,7 +162,7 @@ def _draw(job: Job) -> None:
 
 def _check_model(job: Job) -> None:
     if _is_of_this_repository(job):
-        from experiments.publication.models.command import check_model
+        from experiments.studies.smollm2.command import check_model
 
         check_model(job.results, job.report)
 
@@ -176,15 +176,15 @@ def _name_leftovers(job: Job) -> None:
 def _further(job: Job) -> None:
     """Update the worked examples and the figures of the pretrained model."""
     if _is_of_this_repository(job):
-        from experiments.publication.examples.walk import write_examples
-        from experiments.publication.models.command import draw_model
+        from experiments.studies.examples.walk import write_examples
+        from experiments.studies.smollm2.command import draw_model
 
         made = write_examples, draw_model
         attempt(partial(each, job.results, job.report) for each in made)
 
 
 def _page(job: Job) -> None:
-    from experiments.publication.pages.index import write_page
+    from experiments.page.index import write_page
 
     write_page(job.study, job.names, job.report)
     job.report.next(f"open {job.results / 'index.html'} in a browser")
@@ -211,7 +211,7 @@ def walk(
 ) -> None:
     """Walk through a worked example step by step, or through attention on your own matrices."""
     with exit_on_error():
-        from experiments.publication.examples import walk as examples
+        from experiments.studies.examples import walk as examples
 
         of_own = any((q, k, v, scaling, mask, out))
         if example and of_own:
@@ -233,7 +233,7 @@ def walk(
 @command(app, "verbose")
 def model(job: Job) -> None:
     """Diagnose every head of a pretrained language model, and run it under other divisors."""
-    from experiments.publication.models import command as models
+    from experiments.studies.smollm2 import command as models
 
     models.measure_model(SHIPPED_RESULTS, job.report)
 
@@ -244,8 +244,8 @@ def readme() -> None:
     on training.
     """
     with exit_on_error():
-        from experiments.publication.pages.blocks import rewrite
-        from experiments.publication.pages.settings import write_settings
+        from experiments.page.blocks import rewrite
+        from experiments.studies.training.settings import write_settings
 
         write_settings(SHIPPED_RESULTS)
         pages = [Path("README.md"), *Path("docs").glob("*.md"), *SHIPPED_RESULTS.rglob("*.md")]

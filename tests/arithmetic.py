@@ -7,7 +7,7 @@ from math import exp, inf, log, log2, pi, sqrt
 import numpy as np
 from scipy import integrate, optimize, special
 
-from experiments.publication.examples.examples import (
+from experiments.studies.examples.examples import (
     ABC,
     BATCH,
     BITES,

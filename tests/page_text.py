@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from html.parser import HTMLParser
 
-from experiments.publication.pages.markup import typeset
+from experiments.page.markup import typeset
 
 
 class Elements(HTMLParser):

@@ -33,11 +33,11 @@ ORDER = [
     "running",
     "tables",
     "figures",
-    "publication",
+    "studies",
+    "page",
     "commands",
     "__main__",
 ]
-STUDIES = ("experiments.publication.models",)
 LATER = SLOW | {f"experiments.{name}" for name in ORDER[3:]}
 
 
@@ -108,9 +108,9 @@ def test_measuring_and_declarations_load_no_table_or_drawing(name, part, later):
     assert trespasses(reached(f"experiments.kinds.{name}.{part}"), later) == set()
 
 
-def test_nothing_needs_the_tools_but_their_samples_and_a_study():
+def test_nothing_needs_the_tools_but_their_samples_and_studies():
     """`sdpa` offers their functions by name, and `python -m sdpa` is their command."""
-    apart = "sdpa.tools", "sdpa.__main__", *STUDIES, "experiments.publication.pages.diagnosis"
+    apart = "sdpa.tools", "sdpa.__main__", "experiments.studies", "experiments.page.diagnosis"
     for name, source in SOURCES.items():
         if not name.startswith(apart):
             used = {one.removeprefix("sdpa.") for one in imported(source)}

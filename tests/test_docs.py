@@ -15,7 +15,7 @@ from experiments.kinds import experiment_names
 from experiments.kinds.support import significant
 from experiments.measuring.columns import cell_fields, defaults
 from experiments.measuring.experiment import load_experiment
-from experiments.publication.pages.blocks import BlockError, rewrite
+from experiments.page.blocks import BlockError, rewrite
 from experiments.tables.crossings import EQUAL
 from sdpa import LAWS, PairLaw, Scaling
 from sdpa.scaling import FUNCTIONS

@@ -15,8 +15,8 @@ from experiments.kinds.network.tables import beside_law
 from experiments.kinds.support import BOTH
 from experiments.measuring.columns import as_json, defaults
 from experiments.measuring.experiment import load_experiment
-from experiments.publication.models.figures import REACH, read_model
-from experiments.publication.pages import settings
+from experiments.studies.smollm2.figures import REACH, read_model
+from experiments.studies.training import settings
 from sdpa import PairLaw, softmax, theory
 from tests.prose import agrees, numbers, part, plain
 from tests.shipped import OF_FULL, RESULTS, ROOT, STUDY, shipped_only

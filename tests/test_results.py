@@ -14,12 +14,12 @@ from experiments.config.paths import BENCHMARKS
 from experiments.figures.words import short
 from experiments.measuring.columns import axis_names, names
 from experiments.measuring.processor import is_supported
-from experiments.publication.pages.cards import cards
-from experiments.publication.pages.pictures import pictures
-from experiments.publication.pages.provenance import provenance
-from experiments.publication.pages.quiz import questions
-from experiments.publication.pages.sections import few_rows
-from experiments.publication.pages.statements import read_statements
+from experiments.page.cards import cards
+from experiments.page.pictures import pictures
+from experiments.page.provenance import provenance
+from experiments.page.quiz import questions
+from experiments.page.sections import few_rows
+from experiments.page.statements import read_statements
 from experiments.tables.analyse import agreement, columns_of
 from experiments.tables.layout import written_columns
 from experiments.tables.results import Results

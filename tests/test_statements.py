@@ -9,7 +9,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from experiments.publication.pages.statements import SEVERITIES, VERDICTS, read_statements
+from experiments.page.statements import SEVERITIES, VERDICTS, read_statements
 from sdpa import attention_weights
 from tests.shipped import RESULTS
 

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 _SHARED = "sdpa/*.py", "experiments/measuring/*.py"
 # Parts of an experiment, entries and folders that come after measuring, and after tables.
 _AFTER_MEASURING = "example", "figures", "drawing", "tables", "__init__", "__main__"
-_AFTER_TABLES = "example", "figures", "drawing", "publication", "commands"
+_AFTER_TABLES = "example", "figures", "drawing", "studies", "page", "commands"
 _DOCSTRING = rb'(?:\A|(?<=:\n))[ \t]*r?"""[\s\S]*?"""[ \t]*\n'
 _COMMENT = rb"[ \t]*#.*\n"
 _NO_CODE = re.compile(rb"^(?:%b|%b)" % (_DOCSTRING, _COMMENT), re.MULTILINE)

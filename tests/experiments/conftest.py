@@ -10,7 +10,7 @@ import pytest
 from experiments.commands.job import Job
 from experiments.commands.measure import measure
 from experiments.figures.draw import draw_sweeps
-from experiments.publication.pages import explorer
+from experiments.page import explorer
 from experiments.running import workers as local
 from experiments.running.workers import LocalWorkers
 from experiments.tables.reporter import Reporter

@@ -13,7 +13,7 @@ import pytest
 from experiments.__main__ import main
 from experiments.config.loader import load_config
 from experiments.figures import draw, rendering
-from experiments.publication.pages import index
+from experiments.page import index
 from experiments.running import workers
 from experiments.tables import analyse
 from experiments.tables.stored import Stored

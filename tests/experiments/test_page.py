@@ -17,9 +17,9 @@ from scipy.interpolate import BarycentricInterpolator
 
 from experiments.commands.entry import run
 from experiments.figures.draw import pictures_of
-from experiments.publication.pages import explorer, index
-from experiments.publication.pages.explorer import RELATIVE_ERROR, row_means
-from experiments.publication.pages.index import make_page
+from experiments.page import explorer, index
+from experiments.page.explorer import RELATIVE_ERROR, row_means
+from experiments.page.index import make_page
 from experiments.tables import verdicts
 from experiments.tables.study import Study
 from sdpa.scaling import FUNCTIONS

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.publication.pages.explorer import RELATIVE_ERROR
-from experiments.publication.pages.index import make_page
+from experiments.page.explorer import RELATIVE_ERROR
+from experiments.page.index import make_page
 from experiments.tables.study import Study
 from sdpa import row_diagnostics, softmax
 from sdpa.theory import attention_expectations

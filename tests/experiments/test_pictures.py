@@ -38,7 +38,7 @@ from experiments.kinds.network import tables as network
 from experiments.kinds.network.layer import OF_LAYER
 from experiments.kinds.saturation import drawing as drawing_of_saturation
 from experiments.kinds.support import has_few, rows_of, significant
-from experiments.publication.pages.index import make_page
+from experiments.page.index import make_page
 from experiments.running import workers
 from experiments.tables import analyse
 from experiments.tables.reporter import Reporter

@@ -14,7 +14,7 @@ from experiments.figures.shown import shown
 from experiments.kinds.figures import FIGURES
 from experiments.kinds.support import exact_or_measured
 from experiments.measuring.columns import as_json
-from experiments.publication.pages.cards import cards
+from experiments.page.cards import cards
 from experiments.tables.analyse import DERIVED_TABLES
 from experiments.tables.results import Results
 from tests.examples import EXAMPLES

@@ -109,7 +109,7 @@ def test_chunks_follow_what_measures_them_tables_no_figure_and_pictures_all_code
         "experiments/kinds/rows/figures.py": set(),
         "experiments/kinds/network/tables.py": {"tables"},
         "experiments/kinds/saturation/figures/sizes.py": set(),
-        "experiments/publication/pages/index.py": set(),
+        "experiments/page/index.py": set(),
     }.items():
         path = tmp_path / name
         text = path.read_text()

@@ -31,7 +31,7 @@ from experiments.measuring.kernel import Kernel
 from experiments.measuring.metric import Exact
 from experiments.measuring.row_metrics import METRICS, RowMetric
 from experiments.measuring.sampling import AttentionCell
-from experiments.publication.pages.index import make_page
+from experiments.page.index import make_page
 from experiments.running.files import checksum, write_atomically
 from experiments.tables.changes import change_of
 from experiments.tables.layout import summary_columns

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from experiments.publication.pages.diagnosis import DIAGNOSIS_COLUMNS
+from experiments.page.diagnosis import DIAGNOSIS_COLUMNS
 from sdpa import Scaling, compare, diagnose
 from sdpa.masks import MASKS
 from sdpa.theory import attention_expectations, divisor_for

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.interpolate import CubicSpline
 
-from experiments.publication.models.divisors import LENGTH, TEXTS, with_errors
-from experiments.publication.models.smollm2 import Floats, Pretrained
+from experiments.studies.smollm2.divisors import LENGTH, TEXTS, with_errors
+from experiments.studies.smollm2.model import Floats, Pretrained
 from sdpa import diagnose, row_diagnostics
 from sdpa.scaling import SCALED
 from sdpa.theory.gaussian_rows import gaussian_rows

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import xlogy
 
-from experiments.publication.models.smollm2 import DIVISOR, Floats, Pretrained, Tokens
+from experiments.studies.smollm2.model import DIVISOR, Floats, Pretrained, Tokens
 from sdpa.metrics import row_variance
 from sdpa.network import Steps
 

@@ -11,7 +11,8 @@ import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
-from experiments.publication.models import divisors, smollm2
+from experiments.studies.smollm2 import divisors
+from experiments.studies.smollm2 import model as smollm2
 from sdpa import diagnose_scores, network
 from sdpa.network import Block, Design
 from tests.numerics import derivative

@@ -15,8 +15,8 @@ from experiments.config.loader import load_config
 from experiments.config.paths import EXAMPLE_FOLDER, FULL, FULL_CONFIG, MODELS
 from experiments.figures.draw import pictures_of
 from experiments.figures.picture import Picture
-from experiments.publication.examples.examples import EXAMPLES
-from experiments.publication.examples.walk import example_path
+from experiments.studies.examples.examples import EXAMPLES
+from experiments.studies.examples.walk import example_path
 from experiments.tables.study import Study
 
 LONGER = "config-full"  # in place of a sweep's name: the figure of longer training
@@ -43,7 +43,7 @@ def pictures(study: Study, first: Collection[str] = ()) -> dict[str, list[OnPage
 
     A figure that could not be drawn is not on the page.
     """
-    from experiments.publication.examples.picture import picture_of  # loads Matplotlib
+    from experiments.studies.examples.picture import picture_of  # loads Matplotlib
 
     folder = study.folder
     found = {name: [*pictures_of(folder, results)] for name, results in study.items()}
@@ -73,7 +73,7 @@ def _longer(folder: Path) -> Iterator[Picture]:
 
 
 def _of_model(folder: Path) -> Iterator[Picture]:
-    from experiments.publication.models.figures import model_picture
+    from experiments.studies.smollm2.figures import model_picture
 
     with suppress(KeyError, Problem):  # no tables, or others than those of its sentence
         yield model_picture(folder, "divisors")

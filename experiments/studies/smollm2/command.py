@@ -9,10 +9,10 @@ import pandas as pd
 
 from experiments.config.errors import TableError
 from experiments.config.paths import model_path
-from experiments.publication.models import divisors, model_heads
-from experiments.publication.models.smollm2 import PACKAGE, Pretrained, checksums, pretrained
 from experiments.running.files import checksum, write_atomically
 from experiments.running.fingerprint import theory_source
+from experiments.studies.smollm2 import divisors, model_heads
+from experiments.studies.smollm2.model import PACKAGE, Pretrained, checksums, pretrained
 from experiments.tables.layout import csv_bytes
 from experiments.tables.products import Product, build
 from experiments.tables.reporter import Reporter
@@ -92,6 +92,6 @@ def draw_model(results: Path, report: Reporter) -> None:
 
 
 def _drawn(results: Path, name: str) -> list[bytes]:
-    from experiments.publication.models.figures import model_picture  # takes a second to load
+    from experiments.studies.smollm2.figures import model_picture  # takes a second to load
 
     return model_picture(results, name).render()

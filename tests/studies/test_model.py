@@ -16,10 +16,10 @@ from scipy import special, stats
 
 from experiments.config.errors import TableError
 from experiments.config.paths import SHIPPED_RESULTS, model_path
-from experiments.publication.models import model_heads
-from experiments.publication.models.command import draw_model
-from experiments.publication.models.figures import MODEL_FIGURES, read_model
-from experiments.publication.models.smollm2 import checksums, windows
+from experiments.studies.smollm2 import model_heads
+from experiments.studies.smollm2.command import draw_model
+from experiments.studies.smollm2.figures import MODEL_FIGURES, read_model
+from experiments.studies.smollm2.model import checksums, windows
 from experiments.tables.reporter import Reporter
 from sdpa import diagnose_scores, softmax
 from sdpa.theory.gaussian_rows import gaussian_rows

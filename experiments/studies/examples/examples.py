@@ -12,7 +12,7 @@ import numpy as np
 import yaml
 
 from experiments.measuring.cells import Floats
-from experiments.publication.examples.steps import (
+from experiments.studies.examples.steps import (
     Example,
     Names,
     Step,

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import yaml
 
 from experiments.kinds.support import BOTH, significant
-from experiments.publication.pages import explorer
-from experiments.publication.pages.cards import Card
+from experiments.page import explorer
+from experiments.page.cards import Card
 from sdpa import softmax
 from sdpa.theory import attention_expectations, attention_medians, score_variance
 

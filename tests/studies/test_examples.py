@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from numpy.testing import assert_allclose
 
 from experiments.config.paths import EXAMPLE_FOLDER
-from experiments.publication.examples.examples import EXAMPLES
-from experiments.publication.examples.picture import heat_map
-from experiments.publication.examples.steps import long_table
-from experiments.publication.examples.walk import ExampleError, own_steps, read_matrix
+from experiments.studies.examples.examples import EXAMPLES
+from experiments.studies.examples.picture import heat_map
+from experiments.studies.examples.steps import long_table
+from experiments.studies.examples.walk import ExampleError, own_steps, read_matrix
 from experiments.tables.layout import csv_bytes
 from tests.command_line import call
 from tests.plain_attention import attention

@@ -16,7 +16,7 @@ from experiments.figures.picture import Picture, Words
 from experiments.figures.style import INK, RULE_COLOURS, Colour, Drawing, panels
 from experiments.kinds.declarations import Finding
 from experiments.kinds.support import BOTH, Numbers, Tables, rows_of
-from experiments.publication.models.smollm2 import DIVISOR, SEQUENCES
+from experiments.studies.smollm2.model import DIVISOR, SEQUENCES
 
 # Half the width of a 95% interval over the standard error, between as many sequences.
 REACH = float(stats.t.isf(0.025, SEQUENCES - 1))

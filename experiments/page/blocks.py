@@ -14,19 +14,19 @@ from experiments.config.loader import load_config
 from experiments.config.paths import FULL, FULL_CONFIG, STORED_CONFIG
 from experiments.figures.draw import pictures_of
 from experiments.kinds.figures import FIGURES, default_figures
-from experiments.publication.examples.examples import EXAMPLES
-from experiments.publication.examples.walk import example_path, spelled
-from experiments.publication.models.model_heads import QUANTITIES
-from experiments.publication.pages import numbers
-from experiments.publication.pages.diagnosis import (
+from experiments.page import numbers
+from experiments.page.diagnosis import (
     DIAGNOSIS_COLUMNS,
     printed_audit,
     printed_diagnosis,
     printed_heads,
 )
-from experiments.publication.pages.glossary import GLOSSARY
-from experiments.publication.pages.markup import code, formulas, markdown
-from experiments.publication.pages.numbers import Source
+from experiments.page.glossary import GLOSSARY
+from experiments.page.markup import code, formulas, markdown
+from experiments.page.numbers import Source
+from experiments.studies.examples.examples import EXAMPLES
+from experiments.studies.examples.walk import example_path, spelled
+from experiments.studies.smollm2.model_heads import QUANTITIES
 from experiments.tables.study import Study
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)

@@ -14,7 +14,7 @@ from experiments.figures.formulas import latex
 from experiments.figures.panels import spans_widely
 from experiments.figures.picture import Picture, Words
 from experiments.figures.style import DIVERGING, RULE_COLOURS, SEQUENTIAL, Drawing, panels
-from experiments.publication.examples.steps import Example
+from experiments.studies.examples.steps import Example
 
 _MAX_LETTERS = 32  # of names side by side
 _TITLES = {

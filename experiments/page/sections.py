@@ -11,8 +11,8 @@ from experiments.figures.captions import extent, plain_title
 from experiments.figures.words import short
 from experiments.kinds.figures import SUMMARIES, metrics_of
 from experiments.measuring.metric import FEW_DRAWS
-from experiments.publication.pages.markup import digits
-from experiments.publication.pages.pictures import OnPage
+from experiments.page.markup import digits
+from experiments.page.pictures import OnPage
 from experiments.tables.results import Results
 from experiments.tables.stored import csv_name
 

@@ -15,7 +15,7 @@ from experiments.figures.shown import shown
 from experiments.figures.words import short
 from experiments.kinds.figures import FIGURES
 from experiments.kinds.support import BOTH, MEDIAN_GRADIENT, exact_or_measured, rows_of, widest
-from experiments.publication.pages.markup import digits
+from experiments.page.markup import digits
 from experiments.tables.results import Results
 from sdpa.scaling import UNSCALED
 

@@ -14,8 +14,8 @@ from experiments.figures.words import short
 from experiments.kinds.support import widest
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import Metric
-from experiments.publication.pages.markup import code, digits, formulas, markdown
-from experiments.publication.pages.statements import counts, read_statements
+from experiments.page.markup import code, digits, formulas, markdown
+from experiments.page.statements import counts, read_statements
 from experiments.tables.analyse import agreement
 from experiments.tables.results import Results
 from experiments.tables.stored import Stored

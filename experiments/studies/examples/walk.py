@@ -12,9 +12,9 @@ import pandas as pd
 
 from experiments.config.errors import UsageError
 from experiments.config.paths import EXAMPLE_FOLDER, SHIPPED_RESULTS
-from experiments.publication.examples.examples import EXAMPLES
-from experiments.publication.examples.steps import Example, Step, attention, long_table, numbered
 from experiments.running.files import write_atomically
+from experiments.studies.examples.examples import EXAMPLES
+from experiments.studies.examples.steps import Example, Step, attention, long_table, numbered
 from experiments.tables.layout import csv_bytes
 from experiments.tables.products import Product, build
 from experiments.tables.reporter import WIDTH, Reporter, tell, wrapped
@@ -49,7 +49,7 @@ def _numbers() -> list[bytes]:
 
 
 def _drawn(path: Path) -> list[bytes]:
-    from experiments.publication.examples.picture import picture_of  # takes a second to load
+    from experiments.studies.examples.picture import picture_of  # takes a second to load
 
     return picture_of(EXAMPLES[path.stem], path).render()
 
@@ -80,7 +80,7 @@ def walk_own(
     out: Path,
 ) -> None:
     """Print attention of the q, k and v in these files; write walk.csv and walk.png."""
-    from experiments.publication.examples.picture import picture_of
+    from experiments.studies.examples.picture import picture_of
 
     given = [*filter(None, paths)]
     steps = own_steps(*given, scaling=scaling, mask=mask)

@@ -11,15 +11,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from experiments.config.errors import in_part
 from experiments.config.paths import EXAMPLE_FOLDER, FIGURE_FOLDER, FULL, MODELS
-from experiments.publication.pages import explorer
-from experiments.publication.pages.cards import cards
-from experiments.publication.pages.glossary import explained
-from experiments.publication.pages.markup import digits, typeset
-from experiments.publication.pages.pictures import pictures
-from experiments.publication.pages.provenance import provenance
-from experiments.publication.pages.quiz import questions
-from experiments.publication.pages.sections import Section, section_of
-from experiments.publication.pages.statements import grouped, table_path
+from experiments.page import explorer
+from experiments.page.cards import cards
+from experiments.page.glossary import explained
+from experiments.page.markup import digits, typeset
+from experiments.page.pictures import pictures
+from experiments.page.provenance import provenance
+from experiments.page.quiz import questions
+from experiments.page.sections import Section, section_of
+from experiments.page.statements import grouped, table_path
 from experiments.running.fingerprint import versions
 from experiments.tables.products import MADE_WITH, IncompleteError, Product, build
 from experiments.tables.reporter import Reporter

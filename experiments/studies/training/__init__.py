@@ -1,0 +1,1 @@
+"""Trained decoders of several sweeps of config.full.yaml side by side."""
