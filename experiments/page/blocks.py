@@ -132,7 +132,6 @@ BLOCKS: dict[str, Callable[[Source], str]] = {
     "dimension": numbers.dimension,
     "network-growth": numbers.network_growth,
     "networks": numbers.networks,
-    "trained": numbers.trained,
     "power": numbers.power,
     "statements": numbers.statement_counts,
     "diagnosis": _diagnosis,

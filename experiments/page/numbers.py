@@ -2,7 +2,6 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -77,32 +76,19 @@ def network_growth(source: Source) -> str:
 
 
 def networks(source: Source) -> str:
-    """The growth of the gradient through networks of other starts and parts, by case and rule."""
-    return _by_case(source, "growth", MEASURED, _growth)
-
-
-def trained(source: Source) -> str:
-    """The loss of trained decoders at the best rate of each rule, and this rate, by case.
-
-    With ≤ where the best rate is an end of the grid of rates, so that a better one may lie outside.
-    """
-    return _by_case(source, "losses", "bands", _loss)
-
-
-def _by_case(source: Source, figure: str, kind: str, field: Callable[[pd.Series], str]) -> str:
-    """A field of each row of a table, of the measured sweeps of config.full.yaml with a figure, by
-    sweep and rule; a case is named by the axes that vary in its sweep, and by its unusual values.
+    """The growth of the gradient through networks of other starts and parts, by sweep, case and rule; a
+    case is named by the axes that vary in its sweep, and by its unusual values.
     """
     full = source.full
     sweeps = [
         full.require(each.name)
         for each in full.config.sweeps
-        if figure in each.figures and Stored(full.folder, each).sidecar.exists()
+        if "growth" in each.figures and Stored(full.folder, each).sidecar.exists()
     ]
-    rules = pd.concat(results[kind] for results in sweeps)["scaling"].unique()
+    rules = pd.concat(results[MEASURED] for results in sweeps)["scaling"].unique()
     rows = []
     for results in sweeps:
-        table, axes = results[kind], results.axes
+        table, axes = results[MEASURED], results.axes
         varied = axes.varied(table)
         names = axes.among(table)
         for _, of_case in table.groupby(names, sort=False):
@@ -112,7 +98,7 @@ def _by_case(source: Source, figure: str, kind: str, field: Callable[[pd.Series]
                 for name in names
                 if name in varied or axes.usual[name] not in (None, first[name])
             ]
-            fields = of_case.set_index("scaling").apply(field, axis=1)
+            fields = of_case.set_index("scaling").apply(_growth, axis=1)
             values = fields.reindex(rules, fill_value="")
             rows.append([code(results.name), ", ".join(parts), *values])
     return markdown(["sweep", "case", *map(code, rules)], rows, "--" + "r" * len(rules))
@@ -122,14 +108,6 @@ def _growth(row: pd.Series) -> str:
     """The growth of a gradient with its interval."""
     ends = (row[f"stream_gradient_growth{end}"] for end in ("", "_low", "_high"))
     return "{} ({} to {})".format(*map(formulas, map(digits, ends)))
-
-
-def _loss(row: pd.Series) -> str:
-    """A loss with its interval and its rate."""
-    at_end = row["best_rate"] in (row["lowest_rate"], row["highest_rate"])
-    loss, low, high = (row[f"final_loss{end}"] for end in ("", "_low", "_high"))
-    most = "≤ " if at_end else ""
-    return f"{most}{loss:.3f} ({low:.3f} to {high:.3f}) at {row['best_rate']:g}"
 
 
 def statement_counts(source: Source) -> str:
