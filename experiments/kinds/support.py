@@ -20,7 +20,7 @@ Numbers: TypeAlias = Mapping[str, Any] | None  # of a sentence, or none if table
 
 BOTH = (UNSCALED, SCALED)
 MEDIAN_GRADIENT = "query_gradient_norm_median"
-A_TENTH = 1.1
+LARGER_BY_A_TENTH = 1.1
 
 
 def rows_of(tables: Tables, kind: str = MEASURED, **values: object) -> Table:
@@ -61,12 +61,12 @@ def is_below(lower: Table, upper: Table, metric: str) -> bool:
 
 def is_level(rows: Table, metric: str) -> bool:
     """True if the intervals of all rows lie within a tenth of each other."""
-    return bool(rows[f"{metric}_high"].max() < A_TENTH * rows[f"{metric}_low"].min())
+    return bool(rows[f"{metric}_high"].max() < LARGER_BY_A_TENTH * rows[f"{metric}_low"].min())
 
 
 def changes(rows: Table, metric: str) -> bool:
     """True if the intervals of two rows are more than a tenth apart."""
-    return bool(rows[f"{metric}_low"].max() > A_TENTH * rows[f"{metric}_high"].min())
+    return bool(rows[f"{metric}_low"].max() > LARGER_BY_A_TENTH * rows[f"{metric}_high"].min())
 
 
 def rises(rows: Table, x: str, metric: str, *, falls: bool = False) -> bool:
@@ -97,7 +97,7 @@ def varies(*axes: str) -> Callable[[Tables], bool]:
     return lambda tables: all(len(tables[MEASURED][name].unique()) > 1 for name in axes)
 
 
-def knows(kind: str, column: str) -> Callable[[Tables], bool]:
+def has_values(kind: str, column: str) -> Callable[[Tables], bool]:
     """A condition of tables: a column of one of them has a value."""
     return lambda tables: kind in tables and bool(tables[kind][column].notna().any())
 

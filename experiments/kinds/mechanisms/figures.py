@@ -9,8 +9,8 @@ from experiments.kinds.declarations import (
     Panel,
 )
 from experiments.kinds.support import (
-    A_TENTH,
     BOTH,
+    LARGER_BY_A_TENTH,
     MEDIAN_GRADIENT,
     Numbers,
     Tables,
@@ -33,7 +33,7 @@ def _mechanisms(tables: Tables) -> Numbers:
         plain, scaled = (rows[rows["scaling"] == rule].sort_values("d_k") for rule in BOTH)
         lows = plain["max_weight_low"].to_numpy()
         highs = scaled["max_weight_high"].to_numpy()
-        grows = lows[-1] > A_TENTH * plain["max_weight_high"].iloc[0]
+        grows = lows[-1] > LARGER_BY_A_TENTH * plain["max_weight_high"].iloc[0]
         if not (grows and (highs < lows).all()):
             return None
     plain, scaled = (

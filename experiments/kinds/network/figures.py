@@ -9,7 +9,7 @@ from experiments.kinds.support import (
     Numbers,
     Table,
     Tables,
-    knows,
+    has_values,
     rows_of,
     significant,
 )
@@ -21,7 +21,7 @@ _COSINE = "cosine of two tokens"
 _BARS = "bars: two standard errors"
 _BY_LAYER = "by_layer"  # the kind of the table
 _LAW: When = {
-    "lines: law of many heads": knows(_BY_LAYER, "cosine_law"),
+    "lines: law of many heads": has_values(_BY_LAYER, "cosine_law"),
     "lines without a law join points": (
         lambda tables: bool(tables[_BY_LAYER]["cosine_law"].isna().any())
     ),

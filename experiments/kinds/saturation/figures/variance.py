@@ -9,8 +9,8 @@ from experiments.kinds.declarations import (
     Panel,
 )
 from experiments.kinds.support import (
-    A_TENTH,
     BOTH,
+    LARGER_BY_A_TENTH,
     MEDIAN_GRADIENT,
     Numbers,
     Tables,
@@ -20,9 +20,9 @@ from experiments.kinds.support import (
     exact_or_measured,
     factor,
     has_few,
+    has_values,
     is_alone_level,
     is_level,
-    knows,
     least_factor_of_others,
     rises,
     rows_of,
@@ -69,8 +69,8 @@ def _assumptions(tables: Tables) -> Numbers:
     rows = rows_of(tables, scaling=SCALED)
     changed = sum((rows[name] != usual).astype(int) for name, usual in _TEXTBOOK.items())
     first, others = rows.iloc[0], rows.iloc[1:]
-    sharper = others["max_weight_low"].max() > A_TENTH * first["max_weight_high"]
-    flatter = first["max_weight_low"] > A_TENTH * others["max_weight_high"].min()
+    sharper = others["max_weight_low"].max() > LARGER_BY_A_TENTH * first["max_weight_high"]
+    flatter = first["max_weight_low"] > LARGER_BY_A_TENTH * others["max_weight_high"].min()
     if not (changed.iloc[0] == 0 and (changed.iloc[1:] == 1).all() and sharper and flatter):
         return None
     weights = exact_or_measured(rows, "max_weight")
@@ -133,7 +133,7 @@ FIGURES = (
         metrics=_CHANGED,
         note=f"{READING}; arrow: a smaller ratio",
         when={
-            "strokes: exact": knows(MEASURED, "max_weight_exact"),
+            "strokes: exact": has_values(MEASURED, "max_weight_exact"),
             HOLLOW: lambda tables: any(has_few(metric)(tables) for metric in _CHANGED),
         },
         finding=Finding(
