@@ -1,5 +1,5 @@
-"""The check of the tables of a config, with a sample of the cells whose chunks are not stored, measured
-again and compared to the byte; and the list of the columns of the tables.
+"""Check the tables of a config: measure a sample of the cells again that have no finished chunks,
+and require the same bytes; and list the columns of the tables.
 """
 
 import math

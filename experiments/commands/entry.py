@@ -1,4 +1,4 @@
-"""The Python entry: sweeps of a config, measured, as tables and drawings.
+"""The suite from Python: measure the sweeps of a config, and get tables and drawings.
 
     from experiments import run
 

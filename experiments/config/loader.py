@@ -1,5 +1,5 @@
-"""The config file, read and checked; faults of one kind are reported at once, each with its line and
-column.
+"""Read and check a config file. All faults of one kind (syntax, then keys and values, then
+combinations) are reported at once, each with its line and column.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Lines along an axis: measured points with 95% intervals on lines of exact values."""
+"""Panels over a swept axis: measured points with 95% intervals, on lines of exact values."""
 
 import itertools
 from collections.abc import Mapping, Sequence

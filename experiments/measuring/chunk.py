@@ -1,5 +1,5 @@
-"""A chunk of trials: measured with a generator of its own, on one thread, with the same
-instructions everywhere.
+"""A chunk of trials: measured with a generator of its own, on one thread, and with the same CPU
+instructions on every machine, so that bytes agree.
 
 A chunk's stream depends only on its cell's axes and its number. So additional cells, scalings,
 sweeps or workers change no existing draw, and equal cells of two sweeps of one experiment share

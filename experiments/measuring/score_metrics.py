@@ -1,4 +1,4 @@
-"""The metrics of the scores of all trials: mean, variance and excess kurtosis."""
+"""The metrics of the scores of a cell, over all of its trials: mean, variance and excess kurtosis."""
 
 import math
 from collections.abc import Callable

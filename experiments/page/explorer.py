@@ -1,5 +1,5 @@
-"""The data of the page's explorer: sizes to choose from, and what theory and the tables say about
-them.
+"""The data of the page's explorer: the d_k and n_keys to choose from, with their exact and measured
+values.
 
 Given |q|, the scaled scores are independent N(0, sigma^2) with sigma = |q| / divisor. So curves
 over sigma, for each n_keys, are enough for every d_k and every divisor: attention.js interpolates

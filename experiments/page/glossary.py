@@ -1,4 +1,4 @@
-"""The terms of the suite with their meanings, glossary.yaml: for the page and for docs."""
+"""The terms of the suite and their meanings, from glossary.yaml, for the page and for docs."""
 
 import re
 from functools import cache

@@ -1,5 +1,5 @@
-"""The page index.html of a results folder, from the tables, figures and published statements
-there.
+"""The page index.html of a results folder, from its tables, figures, and the statements of others
+that it judges.
 """
 
 from collections.abc import Callable, Collection, Iterator

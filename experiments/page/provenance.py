@@ -1,4 +1,6 @@
-"""The origin of results: the state of every sweep, versions, and the verdict of `check`."""
+"""The page's section on where results come from: whether each sweep is complete, the versions that
+made it, and the verdict of the command `check`.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

@@ -1,5 +1,5 @@
-"""The analysis of a sweep: its rows, their exact columns, every derived table, and the tests of its
-values.
+"""The analysis of a sweep: its rows, their columns of exact values, every table computed from them,
+and the tests of measured against exact values.
 
 Merged measurements come in; the finished main table and the derived tables go out. A
 module that derives tables binds TABLES, which DERIVED_TABLES joins.

@@ -1,5 +1,5 @@
-"""Growth with d_k: slopes of the score variance, ratios of gradient norms, and the d_k at which a ratio
-falls through 1 and through 0.1.
+"""What grows with d_k: slopes of the variance of scores, ratios of gradient norms without and with
+the division, and the d_k at which such a ratio falls through 1 and 0.1.
 
 The main table of a sweep comes in; the derived tables `slopes`, `ratios` and `crossings` come out.
 

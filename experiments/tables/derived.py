@@ -1,4 +1,6 @@
-"""Declarations of derived tables, and the functions that make their rows and columns."""
+"""Tables that are computed from the measured table of a sweep: their declarations, and the
+functions that make their rows and columns.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,5 @@
-"""Products: files that follow from other files, from parameters and from source.
+"""Output files, and what each is made from (files, parameters, source), so that only outdated ones
+are made again.
 
 A folder of results keeps in `.made.json`, which git ignores, the stamp of each of its products and
 the hash of its files. `build` makes a product again if one of them has changed.

@@ -1,4 +1,4 @@
-"""The tables of a config in a folder: what each command reads, once."""
+"""The tables of a config, read once from a folder for all that a command does."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -1,4 +1,5 @@
-"""The transforms of a row's laws at nodes u, and metrics of the row as products of these transforms.
+"""Laplace transforms of e^score for each law in a row, at nodes u of an integral, and metrics of
+the row as products of these transforms.
 
 Scores s of one law have at every u
 

@@ -1,4 +1,6 @@
-"""Normal scores: G(u) = E exp(-e^(u + s)), and the nodes of expectations over a score."""
+"""Normal scores s: the Laplace transform G(u) = E exp(-e^(u + s)) of e^s at e^u, and nodes for
+expectations over a score.
+"""
 
 from dataclasses import dataclass
 from math import log, pi, sqrt

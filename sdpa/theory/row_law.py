@@ -1,5 +1,5 @@
-"""The rows whose metrics theory computes: their law, divisor and lengths; and means over rows
-of many lengths, from values at few lengths.
+"""The rows whose metrics theory computes: their law, divisor and lengths; and means over rows of
+many lengths, as under a causal mask, interpolated from few lengths.
 """
 
 from collections.abc import Callable

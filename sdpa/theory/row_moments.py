@@ -1,4 +1,5 @@
-"""Mean metrics of rows of one length, for the three laws of queries and keys that allow them.
+"""Exact mean metrics of rows of one length, for the three laws of queries and keys for which they
+can be computed.
 
 Given an independent Gaussian query, the scaled scores are independent N(0, sigma^2), sigma = key_std
 |q| / divisor, but for a shift of all scores. A correlation gives the own key of a query a score of

@@ -1,4 +1,4 @@
-"""Examples of `initialisation` for tests; `tests/examples.py` says what the keys mean."""
+"""Examples of the experiment `initialisation` for tests; `tests/examples.py` explains the keys."""
 
 EXAMPLE = """
 sweeps:

@@ -1,4 +1,4 @@
-"""Figure of schemes of initial weights, and its finding."""
+"""The figure of schemes of initial weights, and the sentence on what it shows."""
 
 from experiments.kinds.declarations import (
     METRICS_OF_ROWS,

@@ -1,4 +1,4 @@
-"""Figure of the losses of trained decoders, and its finding."""
+"""The figure of the losses of trained decoders, and the sentence on what it shows."""
 
 from experiments.kinds.declarations import CASES, Figure, Finding, Lines, Panel
 from experiments.kinds.support import (

@@ -1,4 +1,5 @@
-"""The best learning rate of each rule, the rates that are nearly as good, and the runs at it.
+"""The best learning rate of each scaling rule, the rates that are nearly as good, and the training
+runs at the best one.
 
 The best rate has the smallest median loss after training; of several, it is the smallest. The band
 holds the rates around it whose median loss exceeds the best by at most 1%, without a gap. The

@@ -1,4 +1,6 @@
-"""The values of a layer: of the stream before it, of its rows, and of the gradients to its parts."""
+"""What is measured in a layer of a network: its input from the residual stream, its attention rows,
+and the gradients of its parts.
+"""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The weights of a few rows to look at, as in a tutorial, from our own draw.
+"""The weights of a few attention rows to look at, each number in a row of the table.
 
 Every score is kept, so tables have scalings x trials x n_queries x n_keys rows; sweeps of this
 experiment are small. There are no metrics, and so no errors, exact values or verdicts: a few rows

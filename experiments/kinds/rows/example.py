@@ -1,4 +1,4 @@
-"""Examples of `rows` for tests; `tests/examples.py` says what the keys mean."""
+"""Examples of the experiment `rows` for tests; `tests/examples.py` explains the keys."""
 
 EXAMPLE = """
 sweeps:

@@ -1,4 +1,4 @@
-"""Examples of `saturation` for tests; `tests/examples.py` says what the keys mean."""
+"""Examples of the experiment `saturation` for tests; `tests/examples.py` explains the keys."""
 
 EXAMPLE = """
 sweeps:

@@ -1,5 +1,5 @@
-"""The worked examples as files and on the terminal, and walks through a user's own matrices, from CSV
-files of numbers with optional names.
+"""The worked examples as files and on the terminal; and the same steps for matrices of a user, in
+CSV files with optional names.
 """
 
 import textwrap

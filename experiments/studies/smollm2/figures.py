@@ -1,4 +1,6 @@
-"""The figures of `make model`, and what they show."""
+"""The figures of the pretrained language model, which `make model` draws, and the sentences on what
+they show.
+"""
 
 from collections.abc import Callable
 from functools import partial

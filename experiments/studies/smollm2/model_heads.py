@@ -1,4 +1,5 @@
-"""Every head of the model beside Gaussian rows of the same spread; nothing is fitted.
+"""Each head of the pretrained model beside rows of normal scores with the same standard deviation;
+nothing is fitted.
 
 The queries and keys of the model on its texts pass through `sdpa.diagnose` in eight groups of
 sequences. A number is the mean over groups; its standard error comes from the differences between

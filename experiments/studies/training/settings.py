@@ -1,5 +1,5 @@
-"""The settings in which decoders were trained, from several sweeps of config.full.yaml, and a figure of
-what the division changes in their losses and gradients.
+"""The settings in which decoders were trained, from several sweeps of config.full.yaml, and a
+figure of what dividing scores by √d_k changes in their losses and gradients.
 """
 
 from pathlib import Path
