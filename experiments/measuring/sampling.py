@@ -12,7 +12,7 @@ them depends on the scalings, so that an additional scaling sees the same draws.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import Annotated
+from typing import Annotated, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from experiments.measuring.cells import Floats, ScaledCell
 from experiments.measuring.columns import Meaning
 from experiments.measuring.quantiles import MAX_BINS
 from sdpa.inputs import LAWS, InputLaw
-from sdpa.masks import NoneOrCausal, reach_of
+from sdpa.masks import MEANINGS, NoneOrCausal, reach_of
 from sdpa.pairs import Normalize, PairLaw, spectrum_of
 from sdpa.row_tiles import tile_rows
 from sdpa.scaling import Scaling
@@ -50,6 +50,24 @@ _Correlation = Annotated[float, Ge(-1), Le(1)]
 _Inputs = Annotated[
     InputLaw, Meaning("law of the entries of q and k, scaled to their means and deviations")
 ]
+
+
+class MaskName(str):
+    """A name of `sdpa.masks`."""
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The mask of that name; ValueError if there is none."""
+        try:
+            reach_of(text)
+        except ValueError as error:
+            raise ValueError(str(error).removeprefix("mask: ")) from None
+        return cls(text)
+
+
+AnyMask = Annotated[MaskName, Meaning(MEANINGS)]
 
 
 class AttentionCell(ScaledCell):

@@ -20,24 +20,8 @@ from experiments.measuring.intervals import MIN_DRAWS_OF_FOURTH_POWERS
 from experiments.measuring.kernel import Kernel
 from experiments.measuring.metric import Exact, from_theory
 from experiments.measuring.row_metrics import METRICS, KernelMetric, RowMetric, row_arguments
-from experiments.measuring.sampling import SampledCell
-from sdpa.masks import MEANINGS, reach_of
+from experiments.measuring.sampling import AnyMask, MaskName, SampledCell
 from sdpa.row_maps import NORMALIZERS, MappedRows, Normalizer, RowMap
-
-
-class MaskName(str):
-    """A name of `sdpa.masks`."""
-
-    __slots__ = ()
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """The mask of that name; ValueError if there is none."""
-        try:
-            reach_of(text)
-        except ValueError as error:
-            raise ValueError(str(error).removeprefix("mask: ")) from None
-        return cls(text)
 
 
 @dataclass(frozen=True)
@@ -73,7 +57,7 @@ class Cell(SampledCell):
     """One point of the grid, with the row map of its rows."""
 
     # More names than those of other experiments.
-    mask: Annotated[MaskName, Meaning(MEANINGS)] = MaskName("none")  # type: ignore[assignment]  # noqa: RUF009
+    mask: AnyMask = MaskName("none")  # type: ignore[assignment]  # noqa: RUF009
     softcap: Annotated[
         float, Ge(0), Le(1e6), Meaning("c of the soft cap c tanh(s / c) of scaled scores; 0: none")
     ] = 0.0

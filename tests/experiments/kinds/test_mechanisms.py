@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.kinds.mechanisms.cell import KERNEL, Cell, MaskName, Sink
+from experiments.kinds.mechanisms.cell import KERNEL, Cell, Sink
+from experiments.measuring.sampling import MaskName
 from sdpa.masks import allowed_keys
 from sdpa.row_maps import NORMALIZERS
 from tests.plain_attention import entropy
