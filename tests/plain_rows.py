@@ -31,21 +31,23 @@ def of_row(scores):
     }, jacobian
 
 
-def rows_of_draw(q, k, divisor, g=None, *, causal=False):
+def rows_of_draw(q, k, divisor, g=None, *, causal=False, window=None):
     """The numbers per row of every metric, squared for a root mean square; as `drawn`, the squares
-    of |dL/dq| for gradients g to the weights. And all visible scores.
+    of |dL/dq| for gradients g to the weights. And all visible scores. A window shows the last keys
+    of the causal ones.
     """
     rows, scores = [], []
     of_keys = len(q) / len(k)  # of the rows that add to the gradient of a key or value
     for i, query in enumerate(q):
         own = (len(k) - len(q) + i) % len(k)
-        keys = np.array(k[: own + 1] if causal else k)
+        first = max(own + 1 - window, 0) if window else 0
+        keys = np.array(k[first : own + 1] if causal else k)
         row = [dot(query, key) / divisor for key in keys]
         scores += row
         found, jacobian = of_row(row)
         # A column for a gradient of 1 to one weight.
         to_weights = keys.T @ jacobian / divisor
-        found["own_weight"] = softmax_of_row(row)[own]
+        found["own_weight"] = softmax_of_row(row)[own - first]
         found["query_gradient_norm"] = (to_weights**2).sum()
         found["key_gradient_norm"] = (
             of_keys * found["jacobian_norm"] * dot(query, query) / divisor**2

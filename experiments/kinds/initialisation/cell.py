@@ -1,7 +1,9 @@
 """Attention at initialisation: layer-normed tokens through W_Q and W_K of a named scheme.
 
 Per trial, the tokens of a sequence and the weights of one head are drawn. All tokens give keys, the
-last ones also queries. The variances of q, k and q.k are exact (`sdpa.initialisation`).
+last ones also queries. The variances of q, k and q.k are exact (`sdpa.initialisation`), under any
+mask: tokens have one length, so that every pair of them, also of a token with itself, has the same
+variance.
 """
 
 import math
@@ -17,7 +19,7 @@ from experiments.measuring.columns import Column, Meaning
 from experiments.measuring.kernel import Kernel
 from experiments.measuring.metric import Exact
 from experiments.measuring.row_metrics import METRICS, PerRow, RowMetric
-from experiments.measuring.sampling import AttentionCell
+from experiments.measuring.sampling import AnyMask, AttentionCell, MaskName
 from sdpa.initialisation import Scheme
 from sdpa.scaling import Scaling
 
@@ -39,6 +41,7 @@ class Cell(AttentionCell):
     scheme: Annotated[Scheme, Meaning("initial weights W_Q and W_K")]
     scaling: tuple[Scaling, ...]
     n_queries: Annotated[_Size, Meaning("queries per draw: the last tokens of the sequence")] = 64
+    mask: AnyMask = MaskName("none")  # noqa: RUF009
 
     shows = Column("d_k", "int", "width of queries and keys: d_model / n_heads"), *RULE_COLUMNS
 

@@ -21,7 +21,7 @@ edits:
   d_model: [16, [8, 16], [8, 16, 32], [2, 4, 8, 16, 32]]
   n_heads: [2]
   scheme: [gpt2]
-  further: [{}, {scheme: [gpt2, xavier, mup], n_heads: [1, 2]}]
+  further: [{}, {scheme: [gpt2, xavier, mup], n_heads: [1, 2]}, {mask: [causal, window-2]}]
 figures:
   initialisation:
     sweep:
