@@ -48,6 +48,14 @@ _OTHER_WORDS = {
     "temperature": "scaling",
 }
 
+# Numbers of heads of keys in the words of other programs, and the end of the message on them.
+_SHARED_KEYS = "kv|key_value|query_group"
+_OF_SHARED_KEYS = (
+    "; heads that share keys (grouped queries) keep their width and the law of each row, but their "
+    "rows depend on each other, so that errors come from trials: leave it out, or in experiment: "
+    "saturation, count all queries that share keys in n_queries, such as 256 for 4 heads of 64"
+)
+
 
 def note(document: Document, error: ErrorDetails) -> None:
     """Note one of pydantic's errors as a fault of the document."""
@@ -122,6 +130,9 @@ def _known_keys(key: str, experiment: str, *, in_variant: bool) -> str:
         other = _other_word(key.lower(), experiment)
     if in_variant:
         known = axis_names(load_experiment(experiment).cell)
+    if re.search(_SHARED_KEYS, key.lower()):
+        every = ", expected none: every head has keys of its own"
+        return _OF_SHARED_KEYS if "n_queries" in known else every
     meant = other or nearest(key[:80], known)
     return did_you_mean(meant) if meant else f", {_one_of(known)}"
 

@@ -53,6 +53,13 @@ def test_numbers_have_short_forms(load):
 PLANTED = [
     ("experiment: saturation", "n_queries: 1", "3:3: .*experiment: missing key; expect"),
     ("n_keys", "n_key", "6:5: .*n_key: got an unknown key; did you mean n_keys"),
+    ("n_keys", "n_keys: 16\n    n_kv_heads", "7:5: .*n_kv_heads: got an unknown key; .* n_queries"),
+    ("n_keys", "n_keys: 16\n    num_key_value_heads", "7:5: .*errors come from trials: leave it"),
+    (
+        "saturation",
+        "network\n    n_kv_heads: 2",
+        "5:5: .*key, expected none: every head has keys of",
+    ),
     ("[4, 8]", "[4, 0]", r"5:14: sweeps.one.d_k\[1\]: got 0, expected at least 1$"),
     ("[4, 8]", "[4, 8, 4.0]", r"5:17: .*d_k\[2\]: got 4.0, expected each value once; \[0\] is 4$"),
     ("d_k: [4, 8]", "d_k: 4\n    d_k: 8", "6:5: .*d_k: got a duplicate key, .*line 5$"),
