@@ -93,6 +93,14 @@ def _lognormal(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
     )
 
 
+def _sparse(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    """x = 0 with probability 7/8, else -sqrt(8) or sqrt(8) with equal probability, so that its
+    variance is 1; independent entries of the given shape.
+    """
+    drawn = rng.integers(0, 16, shape)
+    return math.sqrt(8) * (np.equal(drawn, 1) - 1.0 * np.equal(drawn, 0))
+
+
 LAWS = {
     law.name: law
     for law in (
@@ -102,6 +110,7 @@ LAWS = {
         InputLaw("laplace", _laplace, (0.0, 6.0)),
         InputLaw("student_t", _student_t, (0.0, 9.0)),
         InputLaw("lognormal", _lognormal, (_lognormal_moment(3), _lognormal_moment(4))),
+        InputLaw("sparse", _sparse, (0.0, 8.0)),
     )
 }
 

@@ -84,6 +84,10 @@ class PairLaw:
         ):
             if self.correlation and not holds_too:
                 raise ValueError(f"correlation: expected {expected} beside it, got {got}")
+        if self.entries.name == "sparse" and self.normalize != "none":  # a vector may be 0
+            raise ValueError(
+                f"normalize: expected none beside sparse entries, got {self.normalize}"
+            )
 
     def keys(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
         """Keys of the given shape (..., n_keys, d_k)."""

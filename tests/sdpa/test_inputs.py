@@ -43,9 +43,19 @@ def test_samples_have_the_distribution_and_the_first_moments_of_their_law(law):
         assert stats.kstest(x * exact.std() + exact.mean(), exact.cdf).pvalue > 1e-4
 
 
+def test_an_eighth_of_sparse_entries_is_not_zero():
+    x = LAWS["sparse"].sample(default_rng(12), (1000, 200))
+    assert np.unique(x) == pytest.approx([-math.sqrt(8), 0, math.sqrt(8)], rel=1e-12)
+    assert is_mean(x != 0, 1 / 8)
+
+
 IMPOSSIBLE = {
     "query_std: expected a finite number above 0, got 0": {"query_std": 0.0},
     "correlation: expected a number from -1 to 1, got": {"correlation": 1.01},
+    "normalize: expected none beside sparse entries, got rms": {
+        "entries": LAWS["sparse"],
+        "normalize": "rms",
+    },
     "expected normalize none beside it, got l2": {"correlation": 0.5, "normalize": "l2"},
 }
 

@@ -31,6 +31,7 @@ CASES = [
     {"inputs": "gaussian", "correlation": -0.9, "key_std": 0.5, "mask": "causal"},
     {"inputs": "gaussian", "correlation": 0.5, "spectrum": 0.7, "key_mean": 0.5},
     {"inputs": "gaussian", "normalize": "l2"},
+    {"inputs": "sparse", "key_std": 0.5},
 ]
 
 
