@@ -11,10 +11,12 @@ import pytest
 import yaml
 from scipy import stats
 
+from experiments.config.paths import EXACT
 from experiments.kinds.network.tables import beside_law
 from experiments.kinds.support import BOTH
 from experiments.measuring.columns import as_json, defaults
 from experiments.measuring.experiment import load_experiment
+from experiments.studies.exact.write import STUDIES
 from experiments.studies.smollm2.figures import REACH, read_model
 from experiments.studies.training import settings
 from sdpa import PairLaw, softmax, theory
@@ -133,6 +135,7 @@ def ratio_at_one_key(d_k):
 
 NAMES = globals() | {
     "STUDY": STUDY,
+    "EXACT": {name: pd.read_csv(RESULTS / EXACT / f"{name}.csv") for name in STUDIES},
     "theory": theory,
     "PairLaw": PairLaw,
     "beside_law": beside_law,

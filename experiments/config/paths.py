@@ -29,6 +29,7 @@ FIGURE_FOLDER = "figures"  # a folder for each sweep
 STATEMENTS = "statements"
 EXAMPLE_FOLDER = "examples"
 BENCHMARKS = "benchmarks"
+EXACT = "exact"  # tables and pictures without a sweep
 MODELS = "models"  # of pretrained models
 PYTHON = "python"  # of mappings that `experiments.run` gets
 ERRORS = "errors.txt"  # tracebacks of the last command that met one
@@ -38,6 +39,7 @@ _TAKEN = (
     STATEMENTS,
     EXAMPLE_FOLDER,
     BENCHMARKS,
+    EXACT,
     MODELS,
     PYTHON,
     "walk",
