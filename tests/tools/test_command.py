@@ -218,6 +218,18 @@ def test_padding_is_named_and_left_out_on_request():
     assert re.search("sequences 1,(.|\n)*Masks show 0% of the keys of a sequence", ran.stdout)
 
 
+def test_empty_places_of_a_cache_are_named_and_left_out_on_request():
+    """One query of 4 heads, and 2 heads of keys of which 41 of 64 places are filled."""
+    q, k = normals(4, 1, 16), normals(2, 64, 16, seed=1)
+    k[:, 41:] = 0
+    files = save(q=q, k=k)
+    assert "as padding has: 92." in printed(sdpa("diagnose", *files))
+    said = printed(sdpa("diagnose", *files, "--mask", "causal,padding", "--csv", "t.csv"))
+    assert "as padding has" not in said
+    expected = diagnose(q, k[:, :41])["row_variance"].value
+    assert_allclose(pd.read_csv("t.csv")["row_variance"], expected)
+
+
 def test_the_axes_of_one_packed_document_are_known():
     np.savez("a.npz", q=Q, k=K, cu_seqlens=[0, 3])
     assert "assumed" not in printed(sdpa("diagnose", "a.npz"))

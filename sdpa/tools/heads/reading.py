@@ -71,7 +71,7 @@ class Layer(Heads):
         shown: share of the pairs of a query and a key of its document that are not hidden.
         shown_keys: share of keys that masks show to any query, in the sequence where it is most; 0
             if they show none in a sequence, as the opposite of a mask of tokens in the longest.
-        padding: number of rows that look like padding, and count.
+        padding: number of rows of q that look like padding, and count; without one, of k.
         rounded: number of weights of 0 that count as the smallest number of their type.
     """
 
@@ -165,8 +165,8 @@ def _layer(number: int | None, arrays: Arrays, options: Options) -> Layer:
     if "cu_seqlens" in arrays:
         heads = replace(heads, documents=_documents(arrays["cu_seqlens"], heads))
     within = heads.within
-    padding = equal_rows(heads.q)
-    visible = _visible(heads, padding, arrays, options)
+    padding, padded_keys = equal_rows(heads.q), _equal_keys(heads)
+    visible = _visible(heads, padding, padded_keys, arrays, options)
     rounded = 0
     if options.kind == "weights":
         scores, rounded = scores_of(heads.q, visible, within)
@@ -183,7 +183,8 @@ def _layer(number: int | None, arrays: Arrays, options: Options) -> Layer:
         saved=arrays[options.kind].shape,
         shown=seen.mean() / within.mean(),
         shown_keys=of_keys.max() * of_keys.all(),
-        padding=(padding & (seen.sum(axis=-1) > 1)).sum(),
+        padding=(padding & (seen.sum(axis=-1) > 1)).sum()
+        or (padded_keys & seen.any(axis=-2)).sum(),
         rounded=rounded,
     )
 
@@ -207,14 +208,28 @@ def _without_mask(arrays: Arrays, options: Options) -> Heads:
     return Heads.of(q, k, None, axes, options.scaling)
 
 
-def _visible(heads: Heads, padding: BoolArray, arrays: Arrays, options: Options) -> BoolArray:
+def _equal_keys(heads: Heads) -> BoolArray:
+    """True for the keys of equal numbers, as empty places of a cache, (..., n_keys) with the heads
+    of q; one False beside scores.
+    """
+    if heads.k is None:
+        return np.zeros(1, bool)
+    found = equal_rows(heads.k)
+    for axis, (length, shared) in enumerate(zip(heads.q.shape[:-2], found.shape, strict=False)):
+        found = found.repeat(length // shared, axis)  # of grouped queries
+    return found
+
+
+def _visible(
+    heads: Heads, padding: BoolArray, padded_keys: BoolArray, arrays: Arrays, options: Options
+) -> BoolArray:
     """The keys that all masks show, by name, from files and from arrays; it broadcasts."""
     n_queries, n_keys = heads.mask.shape[-2:]
     masks = [_mask_of(array, heads) for name, array in arrays.items() if "mask" in name]
     for name in options.mask.split(","):
         if name == "padding":
             is_token = ~padding[..., None]
-            masks.append(is_token)
+            masks += [is_token, ~padded_keys[..., None, :]]
             if heads.k is not None and n_queries == n_keys:
                 masks.append(is_token.mT)
         elif not Path(name).suffix:
