@@ -29,7 +29,8 @@ class Monitor:
         self._every = every
         self._queries = queries
         self._until = 0  # steps before the next watched one
-        self._layers: list[tuple[Tensor, Tensor]] = []  # of the last forward pass: small tensors
+        # of the last forward pass: small tensors, or none of a call that is not recorded
+        self._layers: list[tuple[Tensor, ...]] = []
         self._watching = ExitStack()
         self._hooks = (
             model.register_forward_pre_hook(self._begin),
@@ -39,7 +40,7 @@ class Monitor:
     def step(self) -> dict[str, float]:
         """Numbers by name, such as `layer0/head3/spread`; none between watched steps.
 
-        Warns if a watched step had no attention call.
+        Warns if a watched step had no attention call, or one that is not recorded, and has no numbers.
         """
         layers = self._layers
         self._layers = []
@@ -50,6 +51,12 @@ class Monitor:
                 "sdpa.watch: expected attention calls in a forward pass of "
                 f"{type(self._model).__name__}, got none. Watch the module that you call, or what "
                 "torch.compile returns; docs/your-model.md names the functions that are seen",
+                stacklevel=2,
+            )
+        if unseen := [number for number, layer in enumerate(layers) if not layer]:
+            warnings.warn(
+                f"sdpa.watch: not recorded: layers {unseen}, whose softmax is over more than the scores "
+                "of all keys, as beside a sink",
                 stacklevel=2,
             )
         of_layers = [tuple(one.cpu().numpy() for one in tensors) for tensors in layers]
@@ -71,7 +78,7 @@ class Monitor:
         self._watching.enter_context(calls_of_pytorch(self._see))
         configs = (getattr(each, "config", None) for each in self._model.modules())
         if any(getattr(config, "_attn_implementation", None) == "eager" for config in configs):
-            self._watching.enter_context(calls_of_transformers(self._see, "eager"))
+            self._watching.enter_context(calls_of_transformers(self._see_eager, "eager"))
 
     def _end(self, *_: object) -> None:
         import torch
@@ -82,6 +89,13 @@ class Monitor:
     def _see(self, call: Call) -> None:
         self._layers.append(_rows(call, self._queries))
 
+    def _see_eager(self, call: Call) -> None:
+        """See the scores at the softmax, which have biases and caps that are no mask."""
+        if getattr(call.scores, "shape", None) == (*call.q.shape[:-1], call.k.shape[-2]):
+            self._see(call)
+        else:
+            self._layers.append(())
+
 
 def watch(model: Model, every: int = 100, queries: int = 64) -> Monitor:
     """Watch the attention of a PyTorch model in every `every`-th step, from the first on.
@@ -91,7 +105,7 @@ def watch(model: Model, every: int = 100, queries: int = 64) -> Monitor:
     eager attention of Transformers, by its number in the last forward pass before `step()`. For
     each head, over rows of queries that see two keys or more, `step()` returns
 
-        largest_score        the largest scaled score, with the numbers that a mask adds
+        largest_score        the largest score at the softmax, with biases and caps
         largest_score_p      p-value of the largest deviation of a score from the mean of its row
         spread               root of the mean variance of the scores of a row
         entropy_share        mean of the entropy over ln n
@@ -106,6 +120,9 @@ def watch(model: Model, every: int = 100, queries: int = 64) -> Monitor:
     row, so that false alarms are at most as frequent as stated, however the rows depend on each
     other. A head without rows has NaN.
 
+    A softmax over more than the scores of all keys, as of gpt-oss with its sinks, is not recorded:
+    its layer has no numbers, and `step()` warns. A second monitor of a model replaces the first.
+
     Args:
         model: a `torch.nn.Module`, or what `torch.compile` returns; its watched steps are eager.
         every: number of steps from one watched step to the next.
@@ -119,6 +136,9 @@ def watch(model: Model, every: int = 100, queries: int = 64) -> Monitor:
         raise TypeError(f"model: expected a torch.nn.Module, got {model!r}")
     if every < 1 or queries < 1:
         raise ValueError(f"expected every and queries of at least 1, got {every} and {queries}")
+    for hook in [*model._forward_pre_hooks.values()]:
+        if isinstance(before := getattr(hook, "__self__", None), Monitor):
+            before.close()
     return Monitor(model, every, queries)
 
 
@@ -129,9 +149,7 @@ def _rows(call: Call, queries: int) -> tuple[Tensor, Tensor]:
     with torch.no_grad(), torch.autocast(call.q.device.type, enabled=False):
         scores, squares = _scores(call, queries)
         largest = scores.amax(-1, keepdim=True)
-        # none where all keys of a row are hidden
-        least = torch.finfo(scores.dtype).min
-        visible = scores > (largest - APART).clamp(min=least)
+        visible = scores > largest.clamp(min=0) - APART  # none where all keys of a row are hidden
         below = (scores - largest).masked_fill(~visible, 0)
         n = visible.sum(-1, keepdim=True)
         mean = below.sum(-1, keepdim=True) / n
@@ -165,6 +183,9 @@ def _scores(call: Call, queries: int) -> tuple[Tensor, Tensor]:
     places = slice((n_queries - 1) % step, None, step)  # with the last query
     chosen = slice(None, None, ceil(sequences / some)), slice(None), places
     q = q[chosen].float()
+    squares = q.square().sum(-1)
+    if call.scores is not None:
+        return call.scores.reshape(sequences, -1, n_queries, n_keys)[chosen].float(), squares
     k = call.k.expand(*call.q.shape[:-3], *call.k.shape[-3:])
     k = k.reshape(sequences, -1, n_keys, d_k)[chosen[:1]].float()
     # the heads of a group are further rows
@@ -179,14 +200,17 @@ def _scores(call: Call, queries: int) -> tuple[Tensor, Tensor]:
         last = torch.arange(n_queries, device=q.device)
         keys = torch.arange(n_keys, device=q.device)
         scores = scores.masked_fill(keys > last[places, None], -inf)
-    return scores, q.square().sum(-1)
+    return scores, squares
 
 
-def summary(layers: Sequence[tuple[FloatArray, FloatArray]]) -> dict[str, float]:
-    """Numbers of each head of each layer by name, from what `_rows` returns."""
+def summary(layers: Sequence[tuple[FloatArray, ...]]) -> dict[str, float]:
+    """Numbers of each head of each layer by name, from what `_rows` returns; none of an empty
+    tuple.
+    """
     return {
         f"layer{layer}/head{head}/{name}": value
         for layer, arrays in enumerate(layers)
+        if arrays
         for name, values in _of_layer(*arrays).items()
         for head, value in enumerate(values.tolist())
     }

@@ -25,6 +25,7 @@ class Call(NamedTuple):
     scale: float | None  # multiplies scores; None is 1/sqrt(d_k)
     mask: Tensor  # of booleans, True where a query may attend, or added to scores; or None
     is_causal: bool = False  # the first query sees the first key alone
+    scores: Tensor = None  # those of a softmax of PyTorch, if the function calls one itself
 
 
 class Recording:
@@ -178,9 +179,22 @@ def calls_of_transformers(see: Callable[[Call], None], name: str) -> Iterator[No
     """A wrapped attention function in the registry of Transformers, by the name of its
     implementation.
     """
+    import torch
+    from torch.overrides import TorchFunctionMode
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
     registered = ALL_ATTENTION_FUNCTIONS.get(name)  # None for "eager": each model has its own
+    softmax = torch.softmax, torch.Tensor.softmax, torch.nn.functional.softmax
+
+    class Softmax(TorchFunctionMode):  # type: ignore[misc]
+        scores: Tensor = None
+
+        def __torch_function__(
+            self, func: Any, types: object, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            if func in softmax:
+                self.scores = args[0]
+            return func(*args, **(kwargs or {}))
 
     def record(
         module: Model,
@@ -191,9 +205,11 @@ def calls_of_transformers(see: Callable[[Call], None], name: str) -> Iterator[No
         *rest: Any,
         **kwargs: Any,
     ) -> Tensor:
-        see(Call(query, key, kwargs.get("scaling"), attention_mask))
         attend = registered or sys.modules[module.__module__].eager_attention_forward
-        return attend(module, query, key, value, attention_mask, *rest, **kwargs)
+        with Softmax() as seen:
+            found = attend(module, query, key, value, attention_mask, *rest, **kwargs)
+        see(Call(query, key, kwargs.get("scaling"), attention_mask, scores=seen.scores))
+        return found
 
     # may have an entry of a user
     with patch.dict(ALL_ATTENTION_FUNCTIONS._local_mapping, {name: record}):

@@ -142,3 +142,33 @@ def test_the_recipe_of_transformers_gives_the_same_by_both_implementations(torch
     )
     assert len(fused) == 3 * HEADS * 9
     assert eager == pytest.approx(fused, abs=1e-3)
+
+
+def logs_of(torch, name, implementation="eager", kind="", **config):
+    """Of a tiny model of Transformers with sharp rows."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{name}Config")(**config)
+    config._attn_implementation = implementation
+    model = getattr(transformers, f"{name}{kind}Model")(config).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter)
+    monitor = sdpa.watch(model)
+    model(torch.arange(2 * N).reshape(2, N))
+    return monitor.step()
+
+
+def test_the_position_bias_of_t5_is_seen_by_both_implementations(torch):
+    sizes = {"vocab_size": 50, "d_model": 32, "d_kv": D_K, "num_heads": HEADS, "num_layers": 2}
+    fused, eager = (logs_of(torch, "T5", name, "Encoder", **sizes) for name in ("sdpa", "eager"))
+    assert len(fused) == 2 * HEADS * 9
+    assert eager == pytest.approx(fused, rel=1e-4, abs=1e-4)
+
+
+def test_a_soft_cap_is_seen_and_a_sink_is_not_recorded(torch):
+    logs = logs_of(torch, "Gemma2", **GROUPED, attn_logit_softcapping=0.5)
+    largest = [value for name, value in logs.items() if name.endswith("largest_score")]
+    assert np.all(np.array(largest) <= 0.5)
+    assert len(largest) == 3 * HEADS
+    with pytest.warns(UserWarning, match=r"not recorded: layers \[0, 1, 2\], .* as beside a sink"):
+        assert logs_of(torch, "GptOss", **GROUPED, num_local_experts=4) == {}

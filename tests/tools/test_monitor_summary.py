@@ -90,16 +90,24 @@ class Model:
     """A model without attention, as far as the monitor needs it."""
 
     def __init__(self):
-        self.hooks = []
+        self._forward_pre_hooks, self._forward_hooks = {}, {}
 
     def named_modules(self):
         return []
 
-    def register_forward_hook(self, hook, **_):
-        self.hooks.append(hook)
-        return SimpleNamespace(remove=lambda: self.hooks.remove(hook))
+    def register_forward_pre_hook(self, hook, **_):
+        return self.registered(hook, self._forward_pre_hooks)
 
-    register_forward_pre_hook = register_forward_hook
+    def register_forward_hook(self, hook, **_):
+        return self.registered(hook, self._forward_hooks)
+
+    def registered(self, hook, hooks):
+        hooks[hook] = hook
+        return SimpleNamespace(remove=lambda: hooks.pop(hook, None))
+
+    @property
+    def hooks(self):
+        return [*self._forward_pre_hooks, *self._forward_hooks]
 
 
 def test_each_watched_step_without_attention_warns():
@@ -115,3 +123,13 @@ def test_each_watched_step_without_attention_warns():
     assert len(model.hooks) == 2
     monitor.close()
     assert model.hooks == []
+
+
+def test_a_second_monitor_replaces_the_first():
+    """And leaves the hooks of others."""
+    model = Model()
+    model.register_forward_pre_hook(print)
+    monitors = [watch(model), watch(model)]
+    assert [hook.__self__ for hook in model.hooks if hook is not print] == [monitors[1]] * 2
+    monitors[1].close()
+    assert model.hooks == [print]
