@@ -13,7 +13,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from experiments.page.diagnosis import DIAGNOSIS_COLUMNS
-from sdpa import Scaling, compare, diagnose
+from sdpa import Scaling, attention_weights, compare, diagnose
 from sdpa.masks import MASKS
 from sdpa.theory import attention_expectations, divisor_for
 from sdpa.tools.command.diagnosing import advice
@@ -254,6 +254,23 @@ def test_two_runs_are_compared_by_layers_and_documents():
         found = compare(*((of_q, one) for one in of_keys), axes=["head"])["divergence"]
         expected += found.value * (tokens.stop - tokens.start) / 13
     assert_allclose(-table["divergence"][:3], sorted(-expected), rtol=1e-6)
+
+
+def test_a_stack_of_layers_is_compared_with_layers():
+    """As `np.savez(FILE, *out.attentions)` saves them; k may have fewer heads."""
+    q, k = normals(2, 3, 2, 4, 5, 8)  # layers, sequences, heads
+    other = k[:, :, :2]
+    weights = attention_weights(q, k)
+    np.savez("layers.npz", *weights)
+    np.savez("k.npz", **{f"q.{i}": q[i] for i in range(3)}, **{f"k.{i}": k[i] for i in range(3)})
+    np.savez("stack.npz", q=q, k=other)
+    np.save("w.npy", weights)
+    same = printed(sdpa("compare", "w.npy", "layers.npz", "--weights"))
+    assert "Mean over 12 heads: divergence 0, same_largest_key 1" in same
+    sdpa("compare", "stack.npz", "k.npz", "--csv", "t.csv")
+    table = pd.read_csv("t.csv").sort_values(["layer", "head"])
+    expected = compare((q, other), (q, k))["divergence"].value
+    assert_allclose(table["divergence"], expected.ravel(), rtol=1e-9)
 
 
 def test_help_fits_on_a_screen(monkeypatch):

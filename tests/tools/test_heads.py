@@ -107,6 +107,17 @@ def test_layers_come_before_sequences_and_k_may_have_fewer_heads():
     assert_allclose(table["entropy"], np.ravel([one["entropy"].value for one in by_layer]))
 
 
+@pytest.mark.parametrize(
+    "name", ["attentions", "arr_0", "blocks.{}.attn.hook_pattern", "h/{}/weights_2"]
+)
+def test_weights_are_read_by_one_name_or_by_the_number_that_names_differ_in(name):
+    layers = range(8, 11) if "{}" in name else [None]
+    arrays = {name.format(layer): WEIGHTS * 1.0 for layer in layers}
+    found = read_heads([saved(arrays | {"mask": IS_TOKEN})], Options("weights", mask="causal"))
+    assert [layer.number for layer in found] == [*layers]
+    assert_allclose(pd.DataFrame(table_of(found))["entropy"][:HEADS], entropy(LENGTHS), rtol=1e-6)
+
+
 MANY = np.zeros((2, 7, 3, 4))  # 7 heads of 3 positions, or the other way
 REFUSED = {
     r"same d_k .* got q \(3, 5, 4\) and k \(3, 5, 3\)": {"q": Q[0], "k": K[0, ..., :3]},
@@ -121,6 +132,7 @@ REFUSED = {
     | {"mask": np.tri(N, dtype=bool)},
     "True is a visible key in some": pair() | {"attn_mask": IS_TOKEN},
     "or for each layer .*got q.1, k.1, q.2": {"q.1": Q, "k.1": K, "q.2": Q},
+    "or for each layer .*got q_0, k_0; .* names that differ in one number": {"q_0": Q, "k_0": K},
     "expected arrays of numbers, as np.save.* got text, Python objects": {
         "q": Q,
         "k": np.array([{}]),

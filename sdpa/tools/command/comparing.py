@@ -1,14 +1,18 @@
 """Compare two runs of the same q and k, or scores: how far each head's attention is apart."""
 
 import argparse
+from dataclasses import replace
+from itertools import repeat
 from statistics import fmean
+
+import numpy as np
 
 from sdpa.tools.command.diagnosing import add_arrays, options_of, read_as
 from sdpa.tools.command.output import listed, tell, wrapped
 from sdpa.tools.diagnosis import COMPARED
 from sdpa.tools.diagnosis.head_rows import naming
 from sdpa.tools.diagnosis.two_runs import compare_heads
-from sdpa.tools.heads import read_heads
+from sdpa.tools.heads import Layer, read_heads
 from sdpa.tools.heads.table import rows_of
 
 NAME = "compare"
@@ -33,7 +37,7 @@ def run(given: argparse.Namespace) -> int:
         ValueError: the files do not have the same heads and masks, or `sdpa.compare` refuses them.
     """
     options = options_of(given)
-    of_a, of_b = (read_heads([path], options) for path in given.files)
+    of_a, of_b = (_apart(read_heads([path], options)) for path in given.files)
     numbers, others = ([layer.number for layer in layers] for layers in (of_a, of_b))
     with naming(*given.files):
         if numbers != others:
@@ -53,3 +57,20 @@ def run(given: argparse.Namespace) -> int:
     )
     tell(given, f"{text}\n\n{listed(table, _COLUMNS)}", table)
     return 0
+
+
+def _apart(layers: list[Layer]) -> list[Layer]:
+    """The layers, by their place if they are an axis of one pair of arrays."""
+    one = layers[0]
+    if "layer" not in one.axes:
+        return layers
+    place = one.axes.index("layer")
+    axes = one.axes[:place] + one.axes[place + 1 :]
+    q, k, mask = (
+        repeat(None) if array is None else np.moveaxis(array, place, 0)
+        for array in (one.q, one.k, one.mask)
+    )
+    return [
+        replace(one, axes=axes, number=number, q=of_q, k=of_k, mask=of_mask)
+        for number, (of_q, of_k, of_mask) in enumerate(zip(q, k, mask, strict=False))
+    ]

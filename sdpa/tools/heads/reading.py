@@ -95,8 +95,9 @@ def read_heads(paths: Sequence[Path], options: Options = Options()) -> list[Laye
 
     Files of one array each hold q and k, or the scores or weights. One .npz or .safetensors file
     has arrays `q` and `k`, or a pair for each layer, `q.3` and `k.3`, or so `scores` or `weights`.
-    Arrays `mask` or `attention_mask` (True: visible) and `cu_seqlens` belong to all layers, or to
-    that of their number. Other arrays do not count.
+    Scores or weights may also have any name if they are one array, or names that differ in the
+    number of the layer alone. Arrays `mask` or `attention_mask` (True: visible) and `cu_seqlens`
+    belong to all layers, or to that of their number. Other arrays do not count.
 
     Args:
         paths: .npy files, which stay on the disk, or .npz or .safetensors files.
@@ -113,6 +114,8 @@ def read_heads(paths: Sequence[Path], options: Options = Options()) -> list[Laye
             f"{', '.join(map(str, paths))}"
         )
     files = [arrays_in(path, role) for path, role in zip(paths, roles, strict=False)]
+    if options.kind != "q":
+        files = [_renamed(file, options.kind) for file in files]
     others = {
         f"mask {one}": _only(Path(one)) for one in options.mask.split(",") if Path(one).suffix
     }
@@ -126,6 +129,26 @@ def read_heads(paths: Sequence[Path], options: Options = Options()) -> list[Laye
             for number, own in sorted(layers.items(), key=lambda item: item[0] or 0)
             if options.kind in own
         ]
+
+
+def _renamed(file: Arrays, kind: str) -> Arrays:
+    """The arrays, with names of the kind for one of another name, or for those whose names differ in
+    one number alone.
+    """
+    known = [match[1] for name in file if (match := _NAME.fullmatch(name))]
+    others = [name for name in file if not _NAME.fullmatch(name) and "mask" not in name]
+    if kind in known or not others:
+        return file
+    first, *rest = others
+    if not rest:
+        return file | {kind: file[first]}
+    for number in re.finditer("[0-9]+", first):
+        before, after = first[: number.start()], first[number.end() :]
+        pattern = f"{re.escape(before)}([0-9]+){re.escape(after)}"
+        matches = [re.fullmatch(pattern, name) for name in others]
+        if all(matches):
+            return file | {f"{kind}.{match[1]}": file[match[0]] for match in matches if match}
+    return file
 
 
 def _by_layer(files: Sequence[Arrays], roles: Sequence[str]) -> dict[int | None, Arrays]:
@@ -146,7 +169,8 @@ def _by_layer(files: Sequence[Arrays], roles: Sequence[str]) -> dict[int | None,
         raise ValueError(
             f'expected arrays {" and ".join(roles)}, in one file as np.savez("qk.npz", q=q, k=k) saves '
             f"q and k, or for each layer ({roles[0]}.0, {roles[0]}.1), got "
-            f"{', '.join(names[:5]) or 'none'}; --scores and --weights read files of these"
+            f"{', '.join(names[:5]) or 'none'}; --scores and --weights read files of these, of any name "
+            "for one array, or of names that differ in one number alone"
         )
     return found
 
