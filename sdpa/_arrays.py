@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.floating]
 BoolArray = npt.NDArray[np.bool_]
+
+
+def as_array(values: npt.ArrayLike) -> npt.NDArray[Any]:
+    """The values as an array; tensors of PyTorch without their gradient, and bfloat16 as float32."""
+    tensor: Any = values
+    if hasattr(tensor, "detach"):
+        tensor = tensor.detach().cpu()
+        if str(tensor.dtype) == "torch.bfloat16":
+            tensor = tensor.float()
+    return np.asarray(tensor)
 
 
 def as_float(name: str, values: npt.ArrayLike, min_ndim: int = 1) -> FloatArray:
@@ -15,7 +27,7 @@ def as_float(name: str, values: npt.ArrayLike, min_ndim: int = 1) -> FloatArray:
     Integers become float64; float16 and bfloat16 become float32, because sums of float16 overflow
     at 65504 and those of bfloat16 have 8 binary digits.
     """
-    array = np.asarray(values)
+    array = as_array(values)
     if array.dtype.kind in "iu":
         array = array.astype(np.float64)
     if array.dtype.name in ("float16", "bfloat16"):  # the latter is a type of an optional package

@@ -4,6 +4,7 @@ its gradients.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from sdpa._arrays import FloatArray, as_float, largest_scores
 from sdpa.masks import masked
 from sdpa.metrics import softmax_vjp
 from sdpa.row_maps import PLAIN, RowMap
-from sdpa.scaling import Rule, resolve_divisor
+from sdpa.scaling import SCALED, Rule, resolve_divisor
 
 
 def softmax(x: npt.ArrayLike) -> FloatArray:
@@ -48,7 +49,7 @@ def attention_weights(
     q: npt.ArrayLike,
     k: npt.ArrayLike,
     *,
-    scaling: Rule = "d_k^1/2",
+    scaling: Rule = SCALED,
     mask: npt.ArrayLike | None = None,
     row_map: RowMap = PLAIN,
     bias: FloatArray | float = 0.0,
@@ -57,7 +58,8 @@ def attention_weights(
 
     Args:
         q: queries, (..., n_queries, d_k).
-        k: keys, (..., n_keys, d_k); leading axes broadcast against those of q.
+        k: keys, (..., n_keys, d_k); leading axes broadcast against those of q. Heads, the axis before
+            n_keys, may be fewer by a whole factor: consecutive heads of q share one.
         scaling: a rule, its name (`unscaled`, `d_k^1/2`, ...), or the divisor itself as a number.
         mask: `none`; `causal`, where the last query sees every key; `window-512`, causal and of at
             most 512 keys; `local-64`, the own key and 64 on both sides; or an array, broadcast
@@ -81,7 +83,8 @@ def attention_weights(
     >>> attention_weights([[1.0, 0.0]], [[1.0, 0.0], [1.0, 5.0]])
     array([[0.5, 0.5]])
     """
-    queries, keys = queries_and_keys(q, k)
+    queries = as_float("q", q, min_ndim=2)
+    queries, keys = queries_and_keys(queries, _for_heads("k", k, queries))
     divisor = resolve_divisor(scaling, d_k=queries.shape[-1], n_keys=keys.shape[-2])
     scores = masked(queries @ keys.swapaxes(-1, -2) / divisor, mask)
     return row_map.weights(scores, bias)
@@ -92,25 +95,29 @@ def scaled_dot_product_attention(
     k: npt.ArrayLike,
     v: npt.ArrayLike,
     *,
-    scaling: Rule = "d_k^1/2",
+    scaling: Rule = SCALED,
     mask: npt.ArrayLike | None = None,
     row_map: RowMap = PLAIN,
     bias: FloatArray | float = 0.0,
+    scale: float | None = None,
+    is_causal: bool = False,
 ) -> FloatArray:
     """output = softmax(q k^T / divisor) v.
 
     Args:
-        q, k, scaling, mask, row_map, bias: as in `attention_weights`; PyTorch's
-            `scale` is the reciprocal of the divisor, and its `is_causal=True` is `mask="causal"` if
-            there are as many queries as keys.
-        v: values, (..., n_keys, d_v); leading axes of q, k and v broadcast. Those of hidden keys
-            must be finite, too: 0 times NaN is NaN.
+        q, k, scaling, mask, row_map, bias: as in `attention_weights`.
+        v: values, (..., n_keys, d_v); leading axes of q, k and v broadcast, and heads may be fewer as
+            in k. Those of hidden keys must be finite, too: 0 times NaN is NaN.
+        scale: as in PyTorch, the factor of the scores, in place of scaling: 1 / divisor.
+        is_causal: as in PyTorch, True for a mask where the first query sees the first key alone: that
+            of `causal` if there are as many queries as keys.
 
     Returns:
         Output, (..., n_queries, d_v), in the units of v.
 
     Raises:
-        ValueError: as `attention_weights`, or v does not have one row per key.
+        ValueError: as `attention_weights`, v does not have one row per key, or scale beside a scaling
+            or is_causal beside a mask.
         TypeError: as `attention_weights`.
 
     Source: Vaswani et al. (2017), equation 1.
@@ -118,8 +125,20 @@ def scaled_dot_product_attention(
     >>> scaled_dot_product_attention([[0.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [[2.0], [4.0]])
     array([[3.]])
     """
-    queries, keys = queries_and_keys(q, k)
-    values = values_for(v, queries, keys)
+    queries = as_float("q", q, min_ndim=2)
+    queries, keys = queries_and_keys(queries, _for_heads("k", k, queries))
+    values = values_for(_for_heads("v", v, queries), queries, keys)
+    if scale is not None:
+        if scaling != SCALED or not 0 < scale < math.inf:
+            raise ValueError(
+                "scale: expected a finite factor of the scores above 0, without scaling, got "
+                f"{scale} and scaling {scaling}"
+            )
+        scaling = 1 / scale
+    if is_causal:
+        if mask is not None:
+            raise ValueError("is_causal: expected no mask beside it, got one")
+        mask = np.tri(queries.shape[-2], keys.shape[-2], dtype=bool)
     weights = attention_weights(
         queries, keys, scaling=scaling, mask=mask, row_map=row_map, bias=bias
     )
@@ -149,7 +168,7 @@ def trace(
     k: npt.ArrayLike,
     v: npt.ArrayLike | None = None,
     *,
-    scaling: Rule = "d_k^1/2",
+    scaling: Rule = SCALED,
     mask: npt.ArrayLike | None = None,
 ) -> Trace:
     """Every step of softmax(q k^T / divisor) v, with its value.
@@ -196,7 +215,7 @@ def attention_gradients(
     v: npt.ArrayLike,
     output_gradient: npt.ArrayLike,
     *,
-    scaling: Rule = "d_k^1/2",
+    scaling: Rule = SCALED,
     mask: npt.ArrayLike | None = None,
 ) -> AttentionGradients:
     """dL/dS = J (dL/dO v^T) / divisor, dL/dq = dL/dS k, dL/dk = dL/dS^T q, dL/dv = w^T dL/dO.
@@ -265,6 +284,16 @@ def values_for(v: npt.ArrayLike, queries: FloatArray, keys: FloatArray) -> Float
         )
     _broadcast_leading("q, k and v", queries, keys, values)
     return values
+
+
+def _for_heads(name: str, values: npt.ArrayLike, queries: FloatArray) -> FloatArray:
+    """Keys or values, (..., n_keys, d); if they have fewer heads than q by a whole factor, each is
+    repeated for its group.
+    """
+    array = as_float(name, values, min_ndim=2)
+    heads, of_q = ((1, *each.shape)[-3] for each in (array, queries))
+    is_shared = 1 < heads < of_q and of_q % heads == 0
+    return array.repeat(of_q // heads, axis=-3) if is_shared else array
 
 
 def _broadcast_leading(names: str, *arrays: FloatArray) -> None:

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sdpa._arrays import BoolArray, FloatArray, as_float, row_label
+from sdpa._arrays import BoolArray, FloatArray, as_array, as_float, row_label
 from sdpa._names import not_among
 
 NoneOrCausal = Literal["none", "causal"]  # of experiments without other masks
@@ -136,7 +136,7 @@ def broadcast_mask(mask: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
     """A mask as booleans in the shape of the scores; ValueError unless it is boolean or additive,
     and broadcasts.
     """
-    given = np.asarray(mask)
+    given = as_array(mask)
     if given.ndim == 0:
         raise ValueError(f"mask: expected a name such as 'causal', or an array, got {mask!r}")
     allowed = given if given.dtype == np.bool_ else given == 0

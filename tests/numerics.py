@@ -20,3 +20,23 @@ def derivative(function, at, along):
 def normals(*shape, seed=0):
     """Standard normal numbers."""
     return np.random.default_rng(seed).standard_normal(shape)
+
+
+class Tensor:
+    """As PyTorch's: NumPy does not read one with a gradient, or of bfloat16."""
+
+    def __init__(self, values, dtype="torch.bfloat16", *, has_gradient=True):
+        self.values, self.dtype, self.has_gradient = values, dtype, has_gradient
+
+    def detach(self):
+        return Tensor(self.values, self.dtype, has_gradient=False)
+
+    def cpu(self):
+        return self
+
+    def float(self):
+        return Tensor(self.values, "torch.float32", has_gradient=self.has_gradient)
+
+    def __array__(self, *_, **__):
+        assert (self.dtype, self.has_gradient) == ("torch.float32", False)
+        return self.values

@@ -13,6 +13,8 @@ from unittest.mock import patch
 import numpy as np
 import numpy.typing as npt
 
+from sdpa._arrays import as_array
+
 Tensor: TypeAlias = Any  # of PyTorch
 Model: TypeAlias = Any  # a module of PyTorch
 
@@ -68,9 +70,7 @@ class Recording:
                 f"{scale}"
             )
         for name, values in (("q", q), ("k", k)):
-            if hasattr(values, "detach"):  # a tensor of PyTorch, whose type NumPy may not know
-                values = values.detach().float().cpu()
-            self.arrays[f"{name}.{number}"] = np.array(values, np.float32)
+            self.arrays[f"{name}.{number}"] = np.array(as_array(values), np.float32)
         root = q.shape[-1] ** -0.5
         is_root = scale is None or math.isclose(scale, root, rel_tol=1e-5)
         self.calls[number] = ("d_k^1/2" if is_root or not scale else f"{1 / scale:.7g}", mask)

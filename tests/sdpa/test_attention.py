@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sdpa import attention_weights, causal_mask, scaled_dot_product_attention, softmax, trace
 from sdpa.masks import named_mask, reach_of
+from tests.numerics import Tensor, normals
 from tests.plain_attention import attention
 
 N_QUERIES, N_KEYS, D_K, D_V = 3, 5, 7, 11
@@ -47,6 +48,30 @@ def test_leading_axes_broadcast(qkv):
     shared = scaled_dot_product_attention(q, k[0], v[:, None])
     assert shared.shape == (2, 2, N_QUERIES, D_V)
     assert_allclose(shared[1, 0], scaled_dot_product_attention(q[0], k[0], v[1]))
+
+
+def test_keys_of_groups_and_the_words_of_pytorch():
+    """Consecutive heads share keys; the first query sees the first key alone."""
+    q, k, v = normals(2, 6, 3, 7), normals(2, 2, 5, 7, seed=1), normals(2, 2, 5, 4, seed=2)
+    found = scaled_dot_product_attention(q, k, v, scale=0.5, is_causal=True)
+    for head in range(6):
+        one = q[:, head], k[:, head // 3], v[:, head // 3]
+        mask = np.array([[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0]]) == 1
+        assert_allclose(found[:, head], scaled_dot_product_attention(*one, scaling=2.0, mask=mask))
+    with pytest.raises(
+        ValueError, match=r"scale: expected a finite factor .*, got 0 and scaling d"
+    ):
+        scaled_dot_product_attention(q, k, v, scale=0)
+    with pytest.raises(ValueError, match="is_causal: expected no mask"):
+        scaled_dot_product_attention(q, k, v, mask="causal", is_causal=True)
+    with pytest.raises(ValueError, match=r"expected leading axes .*, got \(2, 6\), \(2, 4\)"):
+        attention_weights(q, normals(2, 4, 5, 7))
+
+
+def test_tensors_of_bfloat16_and_with_gradients_are_read(qkv):
+    tensors = [Tensor(array.astype("f4")) for array in qkv]
+    expected = scaled_dot_product_attention(*(tensor.values for tensor in tensors))
+    assert_array_equal(scaled_dot_product_attention(*tensors), expected)
 
 
 @pytest.mark.parametrize("hidden", [-math.inf, -1e4, np.float16(-65504)])

@@ -14,7 +14,7 @@ from sdpa import diagnose, diagnose_scores
 from sdpa.masks import allowed_keys
 from sdpa.theory.gaussian_rows import gaussian_rows
 from sdpa.tools.diagnosis.quantities import OF_VECTORS
-from tests.numerics import normals
+from tests.numerics import Tensor, normals
 from tests.plain_attention import dot, softmax_of_row
 from tests.plain_rows import of_row
 
@@ -112,6 +112,12 @@ def test_rounding_noise_is_no_variance():
         assert (same["row_variance"].value == 0).all()
         for name in ("variance_ratio", "unit_divisor"):
             assert np.isnan(same[name].value).all()
+
+
+def test_tensors_of_bfloat16_and_with_gradients_are_read():
+    q, k = inputs((3, 7, D_K), (3, 11, D_K))
+    found = diagnose(*(Tensor(array.astype("f4")) for array in (q, k)))
+    assert_allclose(found["q_std"].value, q.std((1, 2)), rtol=1e-6)
 
 
 def test_shapes_and_axes_that_do_not_fit_are_refused():

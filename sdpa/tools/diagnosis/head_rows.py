@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from sdpa._arrays import BoolArray, FloatArray
+from sdpa._arrays import BoolArray, FloatArray, as_array
 from sdpa.attention import softmax
 from sdpa.masks import broadcast_mask, named_mask
 from sdpa.metrics import SATURATED, row_variance
@@ -296,7 +296,7 @@ def numbers_of(name: str, values: npt.ArrayLike) -> Array:
     """The values as an array of real numbers in their own type: each head becomes double precision
     when it is used.
     """
-    array = np.asarray(values)
+    array = as_array(values)
     # the type of an optional package
     if array.dtype.kind not in "fiu" and array.dtype.name != "bfloat16":
         raise ValueError(f"{name}: expected real numbers, got an array of {array.dtype}")
