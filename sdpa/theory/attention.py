@@ -38,7 +38,9 @@ _LEAST_INVERTED, _LEAST_INTERPOLATED = 1e-10, 1e-12
 
 Target = Literal["entropy", "entropy_share", "max_weight", "row_variance"]
 
-_RANGE = 1e3  # of divisors around the one with scores of variance 1: one-hot to uniform rows
+# Divisors around the one with scores of variance 1, up to those of one-hot and uniform rows. Each
+# octave of new spreads costs a table of exact rows, for each length of a mask.
+_RANGES = (2, 16, 1e3)
 _ACCURACY = 1e-12
 _STEP = 0.25  # of the logarithm of the least divisor, up to the first with a known value
 
@@ -224,17 +226,19 @@ def divisor_with(
         if not 0 < value < inf:
             raise ValueError(f"row_variance: expected a finite number above 0, got {value}")
         return unit / sqrt(value)
-    low = log(unit / _RANGE)
-    high = log(unit * _RANGE)
-    while isnan(of_divisor(exp(low))):  # a correlation saturates almost all rows
-        low += _STEP
-    least, most = sorted(of_divisor(exp(end)) for end in (low, high))
-    if not least < value < most:
-        expected = f"a value above {least:.6g} and below {most:.6g}"
-        raise ValueError(f"{target}: expected {expected}, got {value}")
-    return exp(
-        scipy.optimize.brentq(lambda x: of_divisor(exp(x)) - value, low, high, xtol=_ACCURACY)
-    )
+    for factor in _RANGES:
+        low, high = log(unit / factor), log(unit * factor)
+        while isnan(of_divisor(exp(low))):  # a correlation saturates almost all rows
+            low += _STEP
+        least, most = sorted(of_divisor(exp(end)) for end in (low, high))
+        if least < value < most:
+            return exp(
+                scipy.optimize.brentq(
+                    lambda x: of_divisor(exp(x)) - value, low, high, xtol=_ACCURACY
+                )
+            )
+    expected = f"a value above {least:.6g} and below {most:.6g}"
+    raise ValueError(f"{target}: expected {expected}, got {value}")
 
 
 def largest_entropy(n_keys: int, shortest: RowLengths = None) -> float:
