@@ -4,14 +4,12 @@ Start with `scaled_dot_product_attention`, `trace` (its steps), `row_diagnostics
 `theory.attention_expectations`.
 
 The tools in `sdpa.tools` read your arrays, models and functions: `diagnose` (your q and k), `watch`
-(your model in training), `compare` (two runs) and `audit` (your function). Nothing else needs them.
+(your model in training), `compare` (two runs) and `audit` (your function); `design` finds a divisor.
+Nothing else needs them.
 `experiments/` sweeps the library and draws figures.
 """
 
-from __future__ import annotations
-
-import importlib
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sdpa.attention import (
     AttentionGradients,
@@ -41,6 +39,13 @@ from sdpa.pairs import PairLaw
 from sdpa.scaling import Scaling
 from sdpa.softmax_rows import RowDiagnostics, row_diagnostics
 
+if TYPE_CHECKING:
+    from sdpa import theory
+    from sdpa.tools.auditing import audit
+    from sdpa.tools.design import design
+    from sdpa.tools.diagnosis import Diagnosis, compare, diagnose, diagnose_scores
+    from sdpa.tools.monitor import watch
+
 __version__ = "2.0.0"
 
 __all__ = [
@@ -63,6 +68,7 @@ __all__ = [
     "collision",
     "compare",
     "compare_scaling",
+    "design",
     "diagnose",
     "diagnose_scores",
     "effective_keys",
@@ -86,22 +92,27 @@ _LATE = {
     "Diagnosis": "diagnosis",
     "diagnose": "diagnosis",
     "diagnose_scores": "diagnosis",
+    "design": "design",
     "audit": "auditing",
     "watch": "monitor",
 }
 
 
-def __getattr__(name: str) -> Any:
-    """`sdpa.theory` and the names of `_LATE`, loaded on first use.
+if not TYPE_CHECKING:  # a checker would take any name
 
-    They load SciPy, which attention and its measurement do not need.
-    """
-    if name == "theory":
-        return importlib.import_module("sdpa.theory")
-    if name in _LATE:
-        return getattr(importlib.import_module(f"sdpa.tools.{_LATE[name]}"), name)
-    raise AttributeError(f"module 'sdpa' has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        """`sdpa.theory` and the names of `_LATE`, loaded on first use.
+
+        They load SciPy, which attention and its measurement do not need.
+        """
+        from importlib import import_module
+
+        if name == "theory":
+            return import_module("sdpa.theory")
+        if name in _LATE:
+            return getattr(import_module(f"sdpa.tools.{_LATE[name]}"), name)
+        raise AttributeError(f"module 'sdpa' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__} - {"TYPE_CHECKING"})

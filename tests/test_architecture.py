@@ -12,6 +12,7 @@ from functools import cache
 
 import pytest
 
+import sdpa
 from experiments.kinds import experiment_names
 from tests.suite_process import ROOT
 
@@ -83,7 +84,7 @@ def test_the_library_computes_with_numpy_and_scipy_alone():
     """It imports nothing of the suite; other libraries are loaded by the function that needs them.
     Only `sdpa.tools.heads` and the command read and write files.
     """
-    late = {"ml_dtypes", "torch", "transformers"}
+    late = {"ml_dtypes", "pandas", "torch", "transformers"}
     of_files = {
         "sdpa.tools.heads": {"pathlib", "json"},
         "sdpa.tools.command": {"pathlib", "json", "csv", "io"},
@@ -112,10 +113,21 @@ def test_nothing_needs_the_tools_but_their_samples_and_studies():
     """`sdpa` offers their functions by name, and `python -m sdpa` is their command."""
     apart = "sdpa.tools", "sdpa.__main__", "experiments.studies", "experiments.page.diagnosis"
     for name, source in SOURCES.items():
-        if not name.startswith(apart):
+        if name != "sdpa" and not name.startswith(apart):
             used = {one.removeprefix("sdpa.") for one in imported(source)}
             assert trespasses(imported(source), {"sdpa.tools"}) == set(), name
             assert used.isdisjoint({"audit", "compare", "diagnose", "watch"}), name
+
+
+def test_a_checker_knows_the_names_that_are_loaded_late_and_dir_has_no_other():
+    """A checker reads the block of its own; what only helps is no name of the library."""
+    block = next(node for node in ast.parse(SOURCES["sdpa"]).body if isinstance(node, ast.If))
+    typed = imported(ast.unparse(block.body))
+    assert {f"sdpa.tools.{module}" for module in sdpa._LATE.values()} | {"sdpa.theory"} == typed
+    of_all = {alias.name for node in block.body for alias in node.names}
+    assert of_all == {*sdpa._LATE, "theory"}
+    others = {name for name in dir(sdpa) if not name.startswith("_")} - {*sdpa.__all__}
+    assert others <= {name.removeprefix("sdpa.") for name in MODULES}
 
 
 def folder_of(name):

@@ -16,7 +16,7 @@ from sdpa import audit, scaled_dot_product_attention
 from sdpa.masks import MEANINGS
 from sdpa.tools.command.main import main
 from sdpa.tools.diagnosis import QUANTITIES
-from sdpa.tools.heads.table import OUTSIDE_DOCUMENT
+from sdpa.tools.diagnosis.quantities import OUTSIDE_DOCUMENT
 
 _SIZES = {
     "layer": "number of the layer, from the name of its arrays or along their axis of that name",

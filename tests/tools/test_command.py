@@ -13,10 +13,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from experiments.page.diagnosis import DIAGNOSIS_COLUMNS
-from sdpa import Scaling, attention_weights, compare, diagnose
+from sdpa import Scaling, attention_weights, compare, design, diagnose
 from sdpa.masks import MASKS
 from sdpa.theory import attention_expectations, divisor_for
-from sdpa.tools.command.diagnosing import advice
+from sdpa.tools.diagnosis.advice import advice
 from sdpa.tools.heads import Options, read_heads
 from sdpa.tools.heads.table import table_of
 from tests.command_line import printed
@@ -173,7 +173,7 @@ def test_the_divisor_and_its_table_are_those_of_theory():
 
 
 def test_a_design_knows_the_rows_of_masks():
-    """Under local-2, queries see 3, 4, 4 and 3 of 4 keys."""
+    """Under local-2, queries see 3, 4, 4 and 3 of 4 keys; Python has the same text and table."""
     words = ["--d-k", "8", "--n-keys", "4", "--row-variance", "0.5", "--mask", "local-2"]
     ran = sdpa("design", *words, "--csv", "t.csv")
     (row,) = pd.read_csv("t.csv").query("n_keys == 4").to_dict("records")
@@ -184,6 +184,9 @@ def test_a_design_knows_the_rows_of_masks():
     share = (three.entropy + four.entropy) / math.log(12)
     assert row["entropy_share"] == pytest.approx(share)
     assert "rule" not in printed(sdpa("design", *words, "--normalize", "l2"))
+    found = design("row_variance", 0.5, d_k=8, n_keys=4, mask="local-2")
+    assert f"{found}\n" == ran.stdout
+    assert_allclose(found.to_pandas()["entropy_share"], pd.read_csv("t.csv")["entropy_share"])
 
 
 @pytest.mark.parametrize("entry", [63.0, 64.0])

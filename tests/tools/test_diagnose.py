@@ -10,13 +10,14 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from sdpa import diagnose, diagnose_scores
+from sdpa import compare, diagnose, diagnose_scores
 from sdpa.masks import allowed_keys
 from sdpa.theory.gaussian_rows import gaussian_rows
 from sdpa.tools.diagnosis.quantities import OF_VECTORS
 from tests.numerics import Tensor, normals
 from tests.plain_attention import dot, softmax_of_row
 from tests.plain_rows import of_row
+from tests.tools.command import sdpa
 
 D_K = 5
 
@@ -47,6 +48,7 @@ def plain_diagnosis(sequences, divisor):
     agreed = [place for place in places if 2 * places.count(place) > len(places)]
     plain = "row_variance", "max_weight", "entropy", "saturated_rows"
     return {name: means[name] for name in plain} | {
+        "spread": sqrt(means["row_variance"]),
         "q_std": q.std(),
         "k_std": k.std(),
         "variance_ratio": spread / (of_entries / divisor**2),
@@ -118,6 +120,22 @@ def test_tensors_of_bfloat16_and_with_gradients_are_read():
     q, k = inputs((3, 7, D_K), (3, 11, D_K))
     found = diagnose(*(Tensor(array.astype("f4")) for array in (q, k)))
     assert_allclose(found["q_std"].value, q.std((1, 2)), rtol=1e-6)
+
+
+def test_a_result_prints_as_the_command_does_and_is_a_table():
+    q, k = inputs((2, 3, 12, D_K), (2, 3, 12, D_K))
+    for name, keys in {"a": k, "b": k.round()}.items():
+        np.savez(f"{name}.npz", q=q, k=keys)
+    found, other = diagnose(q, k), compare((q, k), (q, k.round()))
+    for result, words in (found, "diagnose a.npz"), (other, "compare a.npz b.npz"):
+        assert str(result) in sdpa(*words.split()).stdout
+        table = result.to_pandas()
+        assert table["head"].tolist() == [0, 1, 2]
+        for name in result.estimates:
+            assert_allclose(table[name], result[name].value)
+    assert f"{found['entropy_share'].value.min():.2f} (–)" in str(diagnose(q, k, exact=False))
+    with pytest.raises(KeyError, match=r"expected one of divergence, .* got 'spread_rat'; did you"):
+        other["spread_rat"]
 
 
 def test_shapes_and_axes_that_do_not_fit_are_refused():

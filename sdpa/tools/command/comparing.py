@@ -3,26 +3,18 @@
 import argparse
 from dataclasses import replace
 from itertools import repeat
-from statistics import fmean
 
 import numpy as np
 
 from sdpa.tools.command.diagnosing import add_arrays, options_of, read_as
-from sdpa.tools.command.output import listed, tell, wrapped
-from sdpa.tools.diagnosis import COMPARED
+from sdpa.tools.command.output import tell
 from sdpa.tools.diagnosis.head_rows import naming
-from sdpa.tools.diagnosis.two_runs import compare_heads
+from sdpa.tools.diagnosis.two_runs import compare_heads, report
 from sdpa.tools.heads import Layer, read_heads
-from sdpa.tools.heads.table import rows_of
+from sdpa.tools.heads.table import rows_of_layer
+from sdpa.tools.listing import wrapped
 
 NAME = "compare"
-_COLUMNS = {
-    each.name: (
-        f"{{{each.name}:.4g}}",
-        f"{each.meaning}{', in ' * bool(each.unit)}{each.unit}",
-    )
-    for each in COMPARED
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,15 +39,12 @@ def run(given: argparse.Namespace) -> int:
         table = [
             row
             for a, b in zip(of_a, of_b, strict=True)
-            for row in rows_of(a, compare_heads(a, b).columns(), {})
+            for row in rows_of_layer(a, compare_heads(a, b).columns(), {})
         ]
     table.sort(key=lambda row: -row["divergence"])
-    means = [f"{each.name} {fmean(row[each.name] for row in table):.4g}" for each in COMPARED]
-    text = wrapped(
-        f"Comparison of a, {given.files[0]}, with b, {given.files[1]}: {read_as(of_a[0])}\n"
-        f"Mean over {len(table)} heads: {', '.join(means)}. Heads that differ most:"
-    )
-    tell(given, f"{text}\n\n{listed(table, _COLUMNS)}", table)
+    a, b = given.files
+    text = wrapped(f"Comparison of a, {a}, with b, {b}: {read_as(of_a[0])}")
+    tell(given, f"{text}\n{report(table)}", table)
     return 0
 
 

@@ -5,7 +5,6 @@ files and options.
 """
 
 import argparse
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,73 +13,18 @@ from statistics import fmean
 from sdpa._names import not_among
 from sdpa.masks import MASKS, allowed_keys
 from sdpa.scaling import SCALED, Scaling, multiplies
-from sdpa.tools.command.output import add_options, indices, listed, tell, wrapped
+from sdpa.tools.command.output import add_options, tell
+from sdpa.tools.diagnosis.advice import FACTS, advice, report
 from sdpa.tools.diagnosis.head_rows import naming
+from sdpa.tools.diagnosis.quantities import OUTSIDE_DOCUMENT
 from sdpa.tools.heads import Layer, Options, read_heads
-from sdpa.tools.heads.table import OUTSIDE_DOCUMENT, Row, table_of
+from sdpa.tools.heads.table import table_of
+from sdpa.tools.listing import Row, wrapped
 
 NAME = "diagnose"
 _AXES = ("batch", "layer", "head", "position")
 _MASKS = f"""{", ".join(MASKS)}; a FILE with a mask; padding to leave out rows of equal numbers; or
 several, as causal,FILE"""
-_NAMED = 3  # heads that a sentence names
-_FEWEST_KEYS = 16  # beside which equal weights do not come near to a sink
-_FEWEST_ROWS = 8  # of a sequence, in which one key does not get most weight by chance
-# A head that is so much sharper than Gaussian rows of its spread picks its keys: another divisor is
-# no remedy.
-_SHARPER = 0.1
-
-
-_COLUMNS = {
-    "rows": ("{rows}", "queries of all sequences that see two keys or more"),
-    "spread": ("{spread:.3g}", "standard deviation of the divided scores of a row"),
-    "largest weight": (
-        "{max_weight:.2f} ({max_weight_exact:.2f})",
-        "that of a row, mean over rows",
-    ),
-    "entropy": (
-        "{entropy_share:.2f} ({entropy_share_exact:.2f})",
-        "mean over rows, as a share of its maximum: 1 for equal weights, 0 for one key alone",
-    ),
-    "saturated": ("{saturated_rows:.0%}", "share of rows with a weight above 0.99"),
-    "top key": (
-        "{most_attended_key:.0f}",
-        "place of the key with most weight, from 0; – if it differs between sequences",
-    ),
-    "its share": ("{most_attended_share:.0%}", "part of all weight that the top key gets"),
-    "unit divisor": ("{unit_divisor:.3g}", "divisor of these scores for a spread of 1"),
-}
-
-_FACTS = {"wide", "sink"}  # sentences that ask for no change
-# Sentences about heads, by name.
-_ADVICE = {
-    "saturated": (
-        "most rows have a weight above 0.99, and pass almost no gradient to q and k. Before "
-        "training, divide by more; a trained model may need such heads as they are."
-    ),
-    "flat": (
-        "the spread is below 0.2, so that weights are almost equal, and the head averages. Check "
-        "that scores are divided only once, or name the divisor that the model uses: --scaling RULE."
-    ),
-    "wide": (
-        "the spread is above 2: usual for trained heads; in an untrained model, check that the scores "
-        "are divided."
-    ),
-    "leak": (
-        "more than 1% of the weight leaves its document. Give the attention of the model the places "
-        "of the documents, or a mask of blocks; the numbers above are those within documents."
-    ),
-    "sink": (
-        "the top key gets most of the weight. A key-value cache must not drop it: without it, other "
-        "keys get its weight."
-    ),
-}
-
-_NO_ADVICE = (
-    "No advice: no head counts as saturated (most rows have a weight above 0.99), flat (spread below "
-    "0.2), wide (spread above 2) or a sink (one key gets most of the weight). These rules skip "
-    "heads that pick their keys, have few keys or queries, or change under a causal mask."
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,19 +47,15 @@ def run(given: argparse.Namespace) -> int:
         causal = [replace(one, mask=allowed_keys("causal", one.mask.shape)) for one in layers]
         also = advice(table_of(causal))
         told = {name: sentence for name, sentence in told.items() if name in also}
-    heads = [
-        {**head, "spread": math.sqrt(head["row_variance"])}
-        for head in sorted(table, key=lambda head: head["entropy_share"])
-    ]
     parts = [
-        f"Diagnosis of {' and '.join(map(str, given.files))}: {read_as(layers[0])}\n{sizes(table)}",
-        f"{listed(heads, _COLUMNS)}\n(in brackets): exact value for rows of normal scores of this "
-        "spread; q and k with structure differ",
-        "\n".join(told.values()) or _NO_ADVICE,
-        "\n".join(notes(layers, table, told)),
+        wrapped(f"Diagnosis of {' and '.join(map(str, given.files))}: {read_as(layers[0])}"),
+        wrapped(sizes(table)),
+        f"\n{report(table, told)}",
     ]
-    tell(given, "\n\n".join(filter(None, map(wrapped, parts))), table)
-    return int(bool(told.keys() - _FACTS))
+    if sentences := notes(layers, table, told):
+        parts += ["", *map(wrapped, sentences)]
+    tell(given, "\n".join(parts), table)
+    return int(bool(told.keys() - FACTS))
 
 
 def add_arrays(parser: argparse.ArgumentParser, number: int | str, about: str) -> None:
@@ -218,39 +158,3 @@ def notes(layers: Sequence[Layer], table: Sequence[Row], told: Mapping[str, str]
         "is yours the opposite?": shown_keys < 0.1,
     }
     return [sentence for sentence, holds in sentences.items() if holds]
-
-
-def advice(table: Sequence[Row]) -> dict[str, str]:
-    """Sentences on what to check, to change or to keep, by name; none where the numbers of the
-    table do not settle it.
-    """
-    told = {}
-    for name, sentence in _ADVICE.items():
-        heads = [head for head in table if _holding(head)[name]]
-        if heads:
-            names = [" ".join(f"{x} {head[x]}" for x in indices([head])) for head in heads]
-            named = f" ({', '.join(names[:_NAMED])}{', ...' * (len(names) > _NAMED)})" * any(names)
-            # If all heads are wide, the cause is rather the scale than what one learned.
-            are_all = name == "wide" and len(heads) == len(table)
-            told["undivided" if are_all else name] = (
-                f"In {len(heads)} of {len(table)} heads{named}, {sentence}"
-            )
-    return told
-
-
-def _holding(head: Row) -> dict[str, bool]:
-    """True for the names of the sentences that hold of a head."""
-    variance, entropy = head["row_variance"], head["entropy_share"]
-    has_sink = head["most_attended_share"] > 0.5
-    has_sink &= head["rows"] >= _FEWEST_ROWS * head["sequences"]
-    picks_keys = entropy < head["entropy_share_exact"] - _SHARPER
-    return {
-        # Rows that saturate on one key idle on purpose.
-        "saturated": head["saturated_rows"] > 0.5 and not has_sink and not picks_keys,
-        # A single large score among many keys gives a small spread, too, but not a large entropy.
-        "flat": variance <= 0.2**2 and entropy > 0.95,
-        "wide": variance > 2.0**2,
-        # q and k do not know the mask of the model: their share is that without documents.
-        "leak": "divisor" not in head and head.get(OUTSIDE_DOCUMENT.name, 0.0) > 0.01,
-        "sink": has_sink and head["n_keys"] >= _FEWEST_KEYS,
-    }

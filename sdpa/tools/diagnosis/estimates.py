@@ -1,19 +1,21 @@
 """`diagnose`: the diagnosis of every head of a model, from queries and keys or scores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sdpa._arrays import FloatArray
+from sdpa._names import not_among
 from sdpa.scaling import SCALED, Rule
 from sdpa.theory.gaussian_rows import gaussian_rows
+from sdpa.tools.diagnosis.advice import report
 from sdpa.tools.diagnosis.head_rows import Array, HeadRows, Heads, Mask
 from sdpa.tools.diagnosis.quantities import OF_VECTORS, QUANTITIES, Quantity, values_of
+from sdpa.tools.listing import Row, rows_of
 
-Columns = dict[str, Array]  # by name, each with a value for every head
 # rows of a larger deviation are one-hot within 1e-5, and integrals over them lose digits
 LARGEST_SIGMA = 1e6
 
@@ -30,7 +32,10 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Quantities of each head, by name: those of one run, or of the differences between two."""
+    """Quantities of each head, by name: those of one run, or of the differences between two.
+
+    It prints as `sdpa diagnose` or `sdpa compare` does.
+    """
 
     # names of the axes of the heads: those of q without `batch`, n_queries and d_k
     axes: tuple[str, ...]
@@ -38,20 +43,33 @@ class Diagnosis:
     # by head, number of rows that see two keys or more, over all sequences
     rows: npt.NDArray[np.int64]
     divisor: float  # of the scores, in the first run; 1 for given scores
+    n_keys: int  # of the longest sequence
     estimates: Mapping[str, Estimate]
+    report: Callable[[Sequence[Row]], str]  # the text of a table of the heads
 
     def __getitem__(self, name: str) -> Estimate:
+        if name not in self.estimates:
+            raise KeyError(not_among(name, self.estimates))
         return self.estimates[name]
 
-    def columns(self) -> Columns:
+    def __str__(self) -> str:
+        sizes = {"sequences": self.sequences, "n_keys": self.n_keys}
+        return self.report([{**sizes, **head} for head in rows_of(self.columns())])
+
+    def to_pandas(self) -> Any:
+        """`columns` as a DataFrame of pandas, which is no dependency."""
+        import pandas
+
+        return pandas.DataFrame(self.columns())
+
+    def columns(self) -> dict[str, Array]:
         """A table with one row per head: its indices, then each quantity as NAME, NAME_se and
         NAME_exact.
 
         NAME_se and NAME_exact are there where some are known.
-        `pandas.DataFrame` takes it.
         """
         places = zip(self.axes, np.indices(self.rows.shape), strict=True)
-        found: Columns = {name: each.ravel() for name, each in places}
+        found: dict[str, Array] = {name: each.ravel() for name, each in places}
         found["rows"] = self.rows.ravel()
         for name, estimate in self.estimates.items():
             for end, values in zip(("", "_se", "_exact"), estimate, strict=True):
@@ -124,13 +142,14 @@ def diagnosis_of(heads: Heads, *, has_exact: bool = True) -> Diagnosis:
     """The diagnosis of heads, where each document is a sequence."""
     known = [one for one in QUANTITIES if heads.k is not None or one.name not in OF_VECTORS]
     found = [[one.measured() for one in sequences] for sequences in heads.of_each()]
-    return estimates_of(known, heads, found, has_exact=has_exact)
+    return estimates_of(known, heads, found, report, has_exact=has_exact)
 
 
 def estimates_of(
     quantities: Sequence[Quantity],
     heads: Heads,
     found: Sequence[Sequence[HeadRows]],
+    told: Callable[[Sequence[Row]], str],
     *,
     has_exact: bool = False,
 ) -> Diagnosis:
@@ -173,7 +192,8 @@ def estimates_of(
             error = np.sqrt((len(others) - 1) * np.var(others, axis=0))
         gaussian = np.array([one.get(each.name, np.nan) for one in exact])
         estimates[each.name] = Estimate(*(x.reshape(shape) for x in (value, error, gaussian)))
-    return Diagnosis(tuple(heads.shape), int(has_rows.sum()), rows, heads.divisor, estimates)
+    sequences, n_keys = int(has_rows.sum()), heads.longest[-1]
+    return Diagnosis(tuple(heads.shape), sequences, rows, heads.divisor, n_keys, estimates, told)
 
 
 def gaussian_values(sequences: Sequence[HeadRows]) -> dict[str, float]:

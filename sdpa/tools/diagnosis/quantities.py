@@ -123,6 +123,12 @@ QUANTITIES: tuple[Quantity, ...] = (
         "variance of the scaled scores within a row",
         "E (1/n) sum_j (s_j - mean)^2",
     ),
+    Quantity(
+        "spread",
+        "root of row_variance",
+        "sqrt(row_variance)",
+        lambda sums: np.sqrt(mean(sums, "row_variance")),
+    ),
     row_mean("max_weight", "largest weight of a row", "E max_j w_j"),
     row_mean("entropy", "entropy of a row", "E H = E[-sum_j w_j ln w_j]", "nats"),
     row_mean("entropy_share", "entropy of a row over its largest value", "E[H / ln n]"),
@@ -170,3 +176,9 @@ OF_VECTORS = {
     "alignment_effect",
     "unit_exponent",
 }
+OUTSIDE_DOCUMENT = Quantity(
+    "outside_document",
+    "share of the weight on keys of another document than the query's, of packed documents, "
+    "where the mask alone hides keys",
+    "sum over rows of sum_j w_j [document of j is another], over their number",
+)

@@ -10,6 +10,7 @@ digits.
 """
 
 from collections.abc import Sequence
+from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from sdpa.scaling import SCALED, Rule
 from sdpa.tools.diagnosis.estimates import Diagnosis, estimates_of
 from sdpa.tools.diagnosis.head_rows import Head, HeadRows, Heads, Mask, naming
 from sdpa.tools.diagnosis.quantities import Quantity, row_mean
+from sdpa.tools.listing import Row, listed, wrapped
 
 # With s and t the scaled scores of a row of a and of b, and w and v their softmax.
 COMPARED = (
@@ -100,7 +102,19 @@ def compare_heads(a: Heads, b: Heads) -> Diagnosis:
         [_rows(*pair) for pair in zip(*sequences, strict=True)]
         for sequences in zip(a.of_each(), b.of_each(), strict=True)
     ]
-    return estimates_of(COMPARED, a, found)
+    return estimates_of(COMPARED, a, found, report)
+
+
+def report(table: Sequence[Row]) -> str:
+    """The means over heads, and the heads that differ most."""
+    means = [f"{each.name} {fmean(row[each.name] for row in table):.4g}" for each in COMPARED]
+    first = f"Mean over {len(table)} heads: {', '.join(means)}. Heads that differ most:"
+    columns = {
+        each.name: (f"{{{each.name}:.4g}}", f"{each.meaning}{', in ' * bool(each.unit)}{each.unit}")
+        for each in COMPARED
+    }
+    heads = sorted(table, key=lambda row: -row["divergence"])
+    return f"{wrapped(first)}\n\n{listed(heads, columns)}"
 
 
 def _rows(a: Head, b: Head) -> HeadRows:

@@ -1,24 +1,16 @@
 """The numbers of all heads of a user's arrays as a table with a row for each head."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from sdpa._arrays import FloatArray
 from sdpa.attention import softmax
-from sdpa.tools.diagnosis.estimates import Columns, diagnosis_of
-from sdpa.tools.diagnosis.quantities import Quantity
+from sdpa.tools.diagnosis.estimates import diagnosis_of
+from sdpa.tools.diagnosis.quantities import OUTSIDE_DOCUMENT
 from sdpa.tools.heads.reading import Layer
-
-Row = Mapping[str, Any]  # a value for each name
-OUTSIDE_DOCUMENT = Quantity(
-    "outside_document",
-    "share of the weight on keys of another document than the query's, of packed documents, "
-    "where the mask alone hides keys",
-    "sum over rows of sum_j w_j [document of j is another], over their number",
-)
+from sdpa.tools.listing import Columns, Row, rows_of
 
 
 def table_of(layers: Sequence[Layer]) -> list[Row]:
@@ -51,7 +43,7 @@ def _diagnosed(layer: Layer) -> list[Row]:
         del columns["largest_absolute_score"]
     if len(layer.documents) > 1:
         columns[OUTSIDE_DOCUMENT.name] = _outside_document(layer)
-    return rows_of(layer, columns, sizes | {"sequences": found.sequences})
+    return rows_of_layer(layer, columns, sizes | {"sequences": found.sequences})
 
 
 def _outside_document(layer: Layer) -> FloatArray:
@@ -68,12 +60,11 @@ def _outside_document(layer: Layer) -> FloatArray:
     return np.array(shares)
 
 
-def rows_of(layer: Layer, columns: Columns, sizes: Row) -> list[Row]:
+def rows_of_layer(layer: Layer, columns: Columns, sizes: Row) -> list[Row]:
     """The table of one pair of arrays, from `Diagnosis.columns` and sizes that its heads share."""
     first = dict.fromkeys(layer.shape)
     if layer.number is not None:
         if "layer" in first:
             raise ValueError("expected layers by the names of arrays or along an axis, got both")
         first = {"layer": layer.number, **first}
-    heads = zip(*(column.tolist() for column in columns.values()), strict=True)
-    return [{**first, **sizes, **dict(zip(columns, head, strict=True))} for head in heads]
+    return [{**first, **sizes, **head} for head in rows_of(columns)]
