@@ -57,6 +57,8 @@ _OF_TWO = ("max", "min")
 _MEANT = {
     "ln": "ln(n_keys)",
     "log": "ln(n_keys)",
+    "d": "d_k",
+    "n": "n_keys",
     "none": UNSCALED,
     "sqrt": SCALED,
     "sqrt_dk": SCALED,

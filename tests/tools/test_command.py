@@ -73,6 +73,9 @@ REFUSED = {
     "diagnose q.npy k.npy --scaling 0": "^--scaling: expected a finite divisor above 0, got '0'",
     "diagnose --scores inf.npy": r"^inf.npy: scores .*, the first inf in",
     "diagnose nan.npy k.npy": r"^nan.npy and k.npy: q \(batch 0, head 1\): .* nan in row 2 of .*, column 3$",
+    "diagnose q.npy k.npy --scaling sqrt(d)": r"^--scaling: .*, got 'sqrt\(d\)'; did you mean d_k\?",
+    "design --d-k 0 --n-keys 8 --entropy 1": "^d_k: expected a number of at least 1, got 0",
+    "design --d-k 8 --n-keys 2^10 --entropy 1": r"expected a whole number such as 1024, got '2\^10'",
     "compare a.npz mixed.npz": r"^a.npz and mixed.npz: expected the same layers in both, .* \[None\] and \[0, 1\]",
     "compare q.npy k.npy": r'^q.npy: .* as np.savez\("qk.npz", q=q, k=k\) .*, got q; --scores and --weights',
 }

@@ -139,9 +139,19 @@ def test_a_result_prints_as_the_command_does_and_is_a_table():
 
 
 def test_shapes_and_axes_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="same leading axes, or as many heads in q as"):
-        diagnose(np.zeros((4, 3, 4)), np.zeros((3, 5, 4)))
-    with pytest.raises(ValueError, match="axes: expected a different name for each of 0 leading"):
+    for shape, message in {
+        (
+            4,
+            3,
+            4,
+        ): r"as many heads in q as .*, got q \(head, n, d_k\) = \(4, 3, 4\) and k \(3",
+        (3, 4): r"got q \(n, d_k\) = \(3, 4\) and k \(3, 5, 4\)$",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            diagnose(np.zeros(shape), np.zeros((3, 5, 4)))
+    with pytest.raises(
+        ValueError, match=r"expected 0 different names, .* q \(3, 4\) .*, got head$"
+    ):
         diagnose(np.zeros((3, 4)), np.zeros((5, 4)), axes=["head"])
 
 

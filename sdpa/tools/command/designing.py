@@ -14,8 +14,8 @@ NAME = "design"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     add = parser.add_argument
-    add("--d-k", type=int, required=True, metavar="N", help="width of queries and keys")
-    add("--n-keys", type=int, required=True, metavar="N", help="keys of the sequence")
+    add("--d-k", type=_whole, required=True, metavar="N", help="width of queries and keys")
+    add("--n-keys", type=_whole, required=True, metavar="N", help="keys of the sequence")
     wishes = parser.add_mutually_exclusive_group(required=True)
     for target in get_args(Target):
         wishes.add_argument(
@@ -24,6 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--normalize", default="none", help="normalization of queries and keys: none, l2 or rms")
     add("--mask", default="none", help=f"{', '.join(MASKS)}; a query for each key")
     add_options(parser)
+
+
+def _whole(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a whole number such as 1024, got {text!r}")
+    return int(text)
 
 
 def run(given: argparse.Namespace) -> int:

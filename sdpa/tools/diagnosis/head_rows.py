@@ -156,8 +156,8 @@ class Heads:
         names = usual_axes(q.ndim - 2) if axes is None else tuple(axes)
         if not len(names) == len(set(names)) == q.ndim - 2:
             raise ValueError(
-                f"axes: expected a different name for each of {q.ndim - 2} leading axes of q, "
-                f"got {names or 'none'}"
+                f"axes: expected {q.ndim - 2} different names, one for each axis of q {q.shape} before "
+                f"the last two, got {', '.join(names) or 'none'}"
             )
         shape = q.shape
         if k is not None:
@@ -166,9 +166,9 @@ class Heads:
             has_same = all(a % b == 0 if name == "head" else a == b for name, a, b in shared)
             if q.ndim != k.ndim or q.shape[-1] != k.shape[-1] or not has_same:
                 raise ValueError(
-                    "expected q and k with the same d_k (last axis) and the same leading axes, or as "
-                    f"many heads in q as in k or a multiple (grouped queries), got q {q.shape} and k "
-                    f"{k.shape} with the leading axes {names}"
+                    "expected q and k with the same d_k (last axis) and the same axes before n, or as "
+                    "many heads in q as in k or a multiple (grouped queries), got q "
+                    f"({', '.join([*names, 'n', 'd_k'])}) = {q.shape} and k {k.shape}"
                 )
             shape = (*q.shape[:-1], k.shape[-2])
         if mask is None or isinstance(mask, str):
