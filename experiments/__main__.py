@@ -241,14 +241,16 @@ def model(job: Job) -> None:
 @app.command()
 def readme() -> None:
     """Rewrite the generated parts of README.md, docs/ and results/ from the tables, and what follows from
-    no sweep alone: the figure of README.md on training, and results/exact.
+    no sweep alone: figures of trained decoders, and results/exact.
     """
     with exit_on_error():
         from experiments.page.blocks import rewrite
         from experiments.studies.exact.write import write_exact
+        from experiments.studies.training.arms import write_arms
         from experiments.studies.training.settings import write_settings
 
         write_settings(SHIPPED_RESULTS)
+        write_arms(SHIPPED_RESULTS)
         write_exact(SHIPPED_RESULTS)
         pages = [Path("README.md"), *Path("docs").glob("*.md"), *SHIPPED_RESULTS.rglob("*.md")]
         texts = {path: path.read_text("utf-8") for path in pages}

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from scipy import stats
 
-from experiments.config.paths import EXACT
+from experiments.config.paths import EXACT, FULL
 from experiments.kinds.network.tables import beside_law
 from experiments.kinds.support import BOTH
 from experiments.measuring.columns import as_json, defaults
@@ -131,6 +131,14 @@ def ratio_at_one_key(d_k):
         to_q = w[:, :1] * (k[:, 0] - (w[..., None] * k).sum(axis=1)) / divisor
         medians.append(np.median(np.linalg.norm(to_q, axis=1)))
     return medians[0] / medians[1]
+
+
+def arm(name, initial):
+    """The comparison of an arm of training at own best rates."""
+    table = pd.read_csv(RESULTS / FULL / "arms.csv")
+    usual = {"d_k": 64, "steps": 400, "decay": "none", "text": "python", "at": "own best rates"}
+    [found] = rows(table, **usual, arm=name, initial=initial).iloc
+    return found
 
 
 NAMES = globals() | {

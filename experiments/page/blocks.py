@@ -132,6 +132,7 @@ BLOCKS: dict[str, Callable[[Source], str]] = {
     "dimension": numbers.dimension,
     "network-growth": numbers.network_growth,
     "networks": numbers.networks,
+    "trained-arms": numbers.trained_arms,
     "power": numbers.power,
     "statements": numbers.statement_counts,
     "diagnosis": _diagnosis,

@@ -15,6 +15,7 @@ from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import Metric
 from experiments.page.markup import code, digits, formulas, markdown
 from experiments.page.statements import counts, read_statements
+from experiments.studies.training import arms
 from experiments.tables.analyse import agreement
 from experiments.tables.results import Results
 from experiments.tables.stored import Stored
@@ -114,6 +115,28 @@ def statement_counts(source: Source) -> str:
     """The number of statements by source and verdict."""
     by_source = counts(read_statements(source.study.folder))
     return markdown(["source", *by_source], by_source.itertuples(), "-" + "r" * by_source.shape[1])
+
+
+def trained_arms(source: Source) -> str:
+    """Losses of each arm of training beside the divided one at own best rates, and the excess of its
+    loss at these and at one rate; in brackets where intervals overlap.
+    """
+    found = arms.comparisons(arms.arms(source.full))
+    found["setting"] = found.apply(arms.setting_words, axis=1)
+    rows = []
+    for (setting, arm), of_arm in found.groupby(["setting", "arm"], sort=False):
+        at = of_arm.set_index("at")
+        own, *_ = at.itertuples()
+        losses = (f"{own.loss:.3f} at {own.learning_rate:g}", f"{own.divided_loss:.3f}")
+        excesses = at.apply(_excess, axis=1).reindex(arms.RATES, fill_value="")
+        rows.append([setting, arm, *losses, *excesses, own.vanished])
+    head = ["start", "arm", "loss", "loss, divided", *arms.RATES.values(), "gradient vanished"]
+    return markdown(head, rows, "--rrrrr")
+
+
+def _excess(row: pd.Series) -> str:
+    words = f"{row['excess']:+.1%}".replace("-", "−")
+    return f"({words})" if row["side"] == "open" else words
 
 
 def power(source: Source) -> str:

@@ -1,0 +1,87 @@
+"""Arms of training: verdicts at own best rates and at one rate, by the rules of fair-plan.md."""
+
+import pandas as pd
+import pytest
+
+from experiments.studies.training.arms import ARMS, SETTING, arms, comparisons
+from tests.shipped import OF_FULL, RESULTS, shipped_only
+
+USUAL = {"d_k": 64, "layers": 4, "n_heads": 1, "optimizer": "adam", "warmup": 30, "clip": 0}
+SAME = USUAL | {"decay": "none", "text": "python", "steps": 400, "initial": "small", "trials": 3}
+
+
+def run(arm, rate, loss, gradient, *, loss_reach=0.01, **changed):
+    """A row of a table, whose intervals reach so far."""
+    ends = {"_low": 1 - loss_reach, "": 1, "_high": 1 + loss_reach}
+    losses = {f"final_loss{end}": loss * part for end, part in ends.items()}
+    gradients = {f"query_gradient_median_after{end}": gradient * part for end, part in ends.items()}
+    return SAME | {"arm": arm, "learning_rate": rate} | losses | gradients | changed
+
+
+def compared(*rows):
+    return comparisons(pd.DataFrame(rows)).set_index("at")
+
+
+def test_arms_are_compared_at_three_pairs_of_rates():
+    found = compared(
+        run("divided", 0.002, 1.8, 1.0),
+        run("divided", 0.004, 1.7, 0.5),
+        run("none", 0.002, 1.9, 0.2),
+        run("none", 0.004, 2.0, 0.001),
+    )
+    assert found["learning_rate"].to_dict() == {
+        "own best rates": 0.002,
+        "best rate of divided": 0.004,
+        "best rate of the arm": 0.002,
+    }
+    assert found["divided_learning_rate"].tolist() == [0.004, 0.004, 0.002]
+    assert found["excess"].tolist() == pytest.approx([1.9 / 1.7 - 1, 2 / 1.7 - 1, 1.9 / 1.8 - 1])
+    assert found["vanished"].tolist() == ["no", "yes", "no"]
+    assert found["side"].tolist() == ["above"] * 3
+
+
+@pytest.mark.parametrize(
+    "loss, reach, side, as_good",
+    [
+        (1.03, 0.01, "above", False),
+        (1.03, 0.02, "open", False),
+        (1.015, 0.002, "above", True),
+        (0.9, 0.01, "below", True),
+    ],
+)
+def test_a_side_needs_its_whole_interval_and_as_good_needs_two_percent(loss, reach, side, as_good):
+    rows = (
+        run(arm, 0.002, value, 1.0, loss_reach=reach)
+        for arm, value in (("divided", 1.0), ("none", loss))
+    )
+    found = compared(*rows).loc["own best rates"]
+    assert (found["side"], found["as_good"]) == (side, as_good)
+
+
+@pytest.mark.parametrize("gradient, vanished", [(0.09, "yes"), (0.1, "open"), (0.11, "no")])
+def test_a_gradient_has_vanished_if_its_interval_is_below_a_tenth(gradient, vanished):
+    found = compared(run("divided", 0.002, 1.0, 1.0), run("none", 0.002, 1.0, gradient))
+    assert found["vanished"].tolist() == [vanished] * 3
+
+
+def test_settings_are_compared_apart_and_an_arm_alone_is_not():
+    found = compared(
+        run("divided", 0.002, 1.0, 1.0),
+        run("none", 0.002, 1.5, 1.0, initial="unit"),
+        run("none, slower", 0.002, 1.5, 1.0),
+    )
+    assert found["arm"].unique().tolist() == ["none, slower"]
+
+
+@shipped_only
+def test_every_run_of_the_plan_has_an_arm_and_a_place():
+    runs = arms(OF_FULL)
+    assert set(runs["arm"]) <= {*ARMS.values()}
+    assert not runs.duplicated([*SETTING, "arm", "learning_rate"]).any()
+
+
+@shipped_only
+def test_the_shipped_comparisons_are_those_of_the_tables():
+    written = pd.read_csv(RESULTS / "config.full" / "arms.csv")
+    found = comparisons(arms(OF_FULL)).reset_index(drop=True)
+    pd.testing.assert_frame_equal(written, found, check_dtype=False, rtol=1e-9)
