@@ -60,12 +60,12 @@ def measuring_source(*experiments: AnyExperiment) -> str:
 
 def theory_source() -> str:
     """The source of exact values."""
-    return source("sdpa/theory/*.py")
+    return source("sdpa/theory/**/*.py")
 
 
 def tables_source() -> str:
     """The source of tables: attention, its theory, and the suite without figures, page and commands."""
-    return source("sdpa/*.py", "sdpa/theory/*.py", "experiments/**/*", but=_AFTER_TABLES)
+    return source("sdpa/*.py", "sdpa/theory/**/*.py", "experiments/**/*", but=_AFTER_TABLES)
 
 
 def suite_source() -> str:

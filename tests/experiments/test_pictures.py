@@ -44,7 +44,7 @@ from experiments.tables import analyse
 from experiments.tables.reporter import Reporter
 from experiments.tables.results import Results
 from experiments.tables.study import Study
-from sdpa.theory.gradient_growth import StackLayer
+from sdpa.theory.special.gradient_growth import StackLayer
 from tests.command_line import SMALL
 from tests.examples import EDITS, EXAMPLES, load_sweeps, with_common
 from tests.shipped import STUDY

@@ -101,6 +101,7 @@ def test_chunks_follow_what_measures_them_tables_no_figure_and_pictures_all_code
     for name, expected in {
         "sdpa/scaling.py": {*experiments, "tables"},
         "sdpa/theory/rows.py": {"tables"},
+        "sdpa/theory/special/overlap.py": {"tables"},
         "sdpa/tools/heads/table.py": set(),
         "experiments/tables/analyse.py": {"tables"},
         "experiments/figures/draw.py": set(),

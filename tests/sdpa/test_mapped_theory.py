@@ -12,7 +12,7 @@ from sdpa.masks import reach_of
 from sdpa.pairs import PairLaw
 from sdpa.row_maps import RowMap
 from sdpa.theory import GaussianRow, UnknownError, mapped_expectations
-from sdpa.theory.capped_rows import mapped_row
+from sdpa.theory.special.capped_rows import mapped_row
 from tests.numerics import is_mean
 
 DRAWS = 3000

@@ -7,8 +7,8 @@ import pytest
 
 from sdpa import softmax
 from sdpa.theory import GaussianRow, UnknownError, attention_expectations, attention_stack
-from sdpa.theory.gradient_growth import LayerRows
-from sdpa.theory.overlap import attention_overlap, weight_overlap
+from sdpa.theory.special.gradient_growth import LayerRows
+from sdpa.theory.special.overlap import attention_overlap, weight_overlap
 from tests.numerics import is_mean
 
 

@@ -1,6 +1,6 @@
 """The table of all layers of a sweep of `network`, beside the law of wide networks of many heads.
 
-The law (`sdpa.theory.gradient_growth`) has no mask, no rotation and no MLP, and knows no exact
+The law (`sdpa.theory.special.gradient_growth`) has no mask, no rotation and no MLP, and knows no exact
 values at a finite width: its columns are `_law`, not `_exact`. The check tests what lies beyond 5%
 of it, where it is known to be closer (docs/network.md).
 """
@@ -18,7 +18,7 @@ from experiments.measuring.intervals import MIN_TRIALS
 from experiments.tables.derived import Derived
 from experiments.tables.results import Results
 from sdpa.theory import UnknownError
-from sdpa.theory.gradient_growth import StackLayer, attention_stack
+from sdpa.theory.special.gradient_growth import StackLayer, attention_stack
 
 BY_LAYER = "by_layer"  # the kind of the table
 _LEAST_D_K = 32  # for overlaps within 1e-3

@@ -33,7 +33,7 @@ from numpy.polynomial import Chebyshev
 from sdpa.scaling import Rule, resolve_divisor
 from sdpa.theory.attention import attention_expectations
 from sdpa.theory.integrals import check_sizes
-from sdpa.theory.overlap import attention_overlap
+from sdpa.theory.special.overlap import attention_overlap
 
 _DEGREE = 20  # of polynomials in ln(1 + v)
 _MOST_COSINE = 1 - 1e-6

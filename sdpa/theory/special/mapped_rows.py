@@ -1,6 +1,6 @@
 """Expectations of attention rows behind a soft cap, beside a sink, or under the sigmoid.
 
-Given an independent Gaussian query q, the scores of `sdpa.theory.capped_rows` have the deviation
+Given an independent Gaussian query q, the scores of `sdpa.theory.special.capped_rows` have the deviation
 sigma = key_std |q| / divisor. K is split along and across q as in `attention_expectations`:
 
     E |dL/dq|^2 = E (|(diag(w) - w w^T) x|^2 + (d_k - 1) |J|_F^2) key_std^2 / divisor^2.
@@ -16,7 +16,6 @@ from sdpa.pairs import PairLaw
 from sdpa.row_maps import RowMap
 from sdpa.scaling import Rule, resolve_divisor
 from sdpa.theory.attention import attention_expectations
-from sdpa.theory.capped_rows import mapped_row, sigmoid_row
 from sdpa.theory.gaussian_rows import interpolated
 from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
 from sdpa.theory.query_lengths import gaussian_queries
@@ -27,6 +26,7 @@ from sdpa.theory.row_law import (
     mean_over_lengths,
     rows_under,
 )
+from sdpa.theory.special.capped_rows import mapped_row, sigmoid_row
 
 # Beside a higher sink, rare long queries carry the norms, beyond the precision of the integrals.
 _LEAST_MASS = 1e-4
