@@ -69,6 +69,21 @@ class Exponentials(NamedTuple):
 class Tile:
     """Rows of scores, and the buffers of their exponentials under one divisor after the other.
 
+    Arrays as large as the tile are views of eight buffers, which all tiles of a call share:
+
+        buffer   filled once for a tile            filled again for each divisor
+        0        below, by the constructor
+        1                                          e
+        2                                          squared
+        3                                          scratch of `dot`, then `other_product`
+        4        of_top, by `gather`
+        5                                          `product`
+        6        f, by `keep_gradients`
+        7                                          y of `query_gradient_square`
+
+    So the result of `product` lasts until the next `product`, and that of `other_product` until the
+    next `dot` of short rows. `query_gradient_square` uses 3 and 5, and comes last.
+
     Attributes:
         below: s - s2, and 0 at the largest score and at masked keys, (n_draws, n_queries, n_keys):
             NumPy takes long for exp(-inf).

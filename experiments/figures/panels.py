@@ -164,7 +164,18 @@ class _Picture:
         d_model.
 
         There is one per value of `by` (its colour) and combination of the other axes (its marker and
-        dashes). If the title has `by`, colours are free.
+        dashes). If the title has `by`, colours are free. Of rows along d_model, by `scaling`:
+
+            scaling    d_model   n_heads   mask          varied    n_heads and mask
+            unscaled   64        1         none          also      n_heads: one value at each d_model
+            unscaled   128       2         none          apart     mask: two values at the same d_model
+            unscaled   64        1         causal
+            unscaled   128       2         causal        lines     unscaled none, unscaled causal
+
+        `apart` is what has more than one value at the same x and `by`: without it, a line would have
+        two points above one x. `places` numbers its combinations over all panels, so that one has
+        the same marker and dashes in each. `fixed` are axes that do not vary: where the title has
+        `by`, lines name those of an unusual value.
         """
         x, by, axes = self.x, self.lines.by, self.results.axes
         is_titled = self.lines.facet_by == by

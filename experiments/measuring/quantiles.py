@@ -63,9 +63,23 @@ class Bins:
     def _grouped(cls, dropped: int, keys: Integers, counts: Integers, rank_sums: Integers) -> Self:
         """From sorted keys that lack `dropped` bits: sum equal bins, and drop more bits while there
         are too many.
+
+        Each pair of neighbours tells by how many more bits they share a bin. With four keys,
+
+            keys        1000   1001   1100   1111
+            xor             0001   0101   0011
+            bits that differ   1      3      2
+
+        one more dropped bit leaves 4 - 1 = 3 bins, two leave 4 - 2 = 2, and three leave 1. So the
+        keys need one pass, whatever the number of bits. A bin begins where the neighbours differ in
+        more bits than are dropped; counts and sums of ranks are added from one beginning to the
+        next, in whole numbers and so exactly.
         """
+        # differing[i]: the number of bits from the last one up to the first in which keys i and
+        # i + 1 differ; keys are sorted, so that no later key falls back into an earlier bin.
         differing = _bit_length(keys[1:] ^ keys[:-1])
-        # Two neighbours share a bin once all bits in which they differ are dropped.
+        # Two neighbours share a bin once all bits in which they differ are dropped: bins_left[m] is
+        # the number of bins after m more dropped bits, and m the least that leaves few enough.
         bins_left = len(keys) - np.bincount(differing, minlength=64).cumsum()
         more = int(np.argmax(bins_left <= MAX_BINS))
         first = np.concatenate([[0], np.flatnonzero(differing > more) + 1])

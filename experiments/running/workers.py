@@ -167,7 +167,16 @@ def _held_back() -> Iterator[None]:
     this.
 
     A mask alone does not hold a signal back: another thread, such as one of BLAS, takes it, and
-    Python then calls the handler in the main thread.
+    Python then calls the handler in the main thread. So there are two guards, put up in this order
+    and taken down in the reverse one:
+
+        mask of this thread    the system keeps a signal waiting; a child inherits the mask
+        handlers that note     another thread took the signal: its number goes to `came`
+            the block runs
+        handlers as before     then each noted signal is raised again, and waits for the mask
+        mask as before         waiting signals reach the handlers that were there before
+
+    So a signal that came in the block takes effect at its end, and once.
     """
     came: list[int] = []
     handlers = {number: signal.getsignal(number) for number in _SIGNALS}
@@ -193,7 +202,14 @@ def _end_with_parent() -> None:
 
 
 def _stop(pool: ProcessPoolExecutor) -> None:
-    """End the workers at once; the next run measures their unfinished chunks again."""
+    """End the workers at once; the next run measures their unfinished chunks again.
+
+        worker ──record──> pipe ──> thread of the pool ──> futures
+        killed             half a record: the thread waits for the rest
+                           sending end closed here: the thread reads the end of the file, and stops
+
+    A second Ctrl-C waits until `shutdown` has returned.
+    """
     with _held_back():
         for worker in list((pool._processes or {}).values()):
             worker.kill()

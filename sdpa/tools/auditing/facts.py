@@ -50,6 +50,18 @@ def _with_scores(a: Attention, logs: Array, near: float) -> Attention:
 
     ln w = score - ln(sum of e^score): differences of ln w between next keys are those of scores,
     and least squares give the coefficients of each head.
+
+        ln w      -1.2   -0.4   -2.3   hidden  -0.9      a row of five keys
+        steps         0.8   -1.9     0       0           0 beside a key without a known weight
+
+    In one head, with D the steps of all rows one below the other, each product x of q and k is tried
+    with the biases (slope and mask):
+
+        D(ln w) = c_0 D(x) + c_1 D(slope * distance) + c_2 D(hidden) + error.
+
+    The normal equations are solved by a pseudoinverse, because a bias may be 0 throughout. The
+    product with the least largest error wins, if this is below `near` plus 2% of the largest step.
+    Numbers that change no step by more than the error are left out: they may be 0.
     """
     is_told = np.isfinite(np.diff(logs))
     if not is_told.any():  # the weight of a single key tells nothing about its score
