@@ -6,9 +6,22 @@ the largest, U_k = A_k / A_1^k, and t = A_1 e^(s_2 - s_1) the odds of all weight
 
     |J|_F = t sqrt(1 + 3 U_2 + 2 t (U_2 - U_3) + t^2 (U_2 - 2 U_3 + U_2^2)) / (1 + t)^2.
 
+Letters: n scores s_1 > s_2 > ... of the deviation sigma = key_std |q| / divisor, and z = s / sigma;
+a = 1 / (1 + t) is the largest weight, r = 1 - a the sum of the others, which are r u, sum u = 1; so
+U_k = sum u^k. Every array has a number for each point of the lattice, (points,).
+
 Norms rise in t up to a peak, then fall to the end at s_1 = s_2. So those below a level lie below
-one root and above another. With z the scores of variance 1 and Q the upper tail of their normal
-law, Q(z_1) / Q(z_2) is uniform, which gives the share of these t.
+one root and above another. With Q the upper tail of the normal law, Q(z_1) / Q(z_2) is uniform,
+which gives the share of these t.
+
+    norm              peak
+      |             .-'''-.
+      |          .-'       '-.
+    level - - - o - - - - - - o - -     below the level: t left of the first root,
+      |      .-'                '.      and right of the second
+      |  .-'                      |
+      +---------|-------------|---|----> ln t
+    one-hot    root         root  A_1, where s_1 = s_2
 
 The eight largest scores have their exact law. The sums over all others are lognormal given the
 eighth, with their exact means and covariances. Given the row, with the eigenvalues l_i of J,
@@ -45,6 +58,8 @@ from sdpa.theory.row_law import RowLaw, lengths_of
 
 Norm = Callable[[FloatArray], FloatArray]  # of t, (..., points)
 
+# Half as many points move medians of |dL/dq| by up to 4e-3, of |dw/dq|_F by 2e-3 and of
+# |J|_F by 6e-4, in half the time. `_GENERATOR` is built for this number.
 _POINTS = 2**14
 # Built component by component for the least worst-case error with the weights 0.8^j (Sloan and
 # Reztsov 2002, Math. Comp. 71:263).
@@ -52,28 +67,51 @@ _GENERATOR = (
     *(1, 6229, 2691, 1399, 7751, 2865, 3221, 829, 5153, 4815, 3637, 3665, 1093),
     *(747, 5863, 7031, 1973, 3547, 2003, 2639, 1707, 4703, 6137, 7621, 6813),
 )
-_QUERY, _SECOND, _THIRD, _SQUARES = range(4)  # coordinates that matter most have the first places
+# What each of the 25 coordinates of a point decides. Those that matter most have the first places,
+# because the weights of the generator fall by 0.8 from one to the next.
+#
+#     0       |q|                                  9       A_1 of the scores below, given their A_2
+#     1       z_2                                  10      sum_i l_i^2 X_i, given the row
+#     2       z_3                                  11      the length of the row
+#     3       A_2 of the scores below the eighth   12      z_1, for the start of a search alone
+#     4..8    z_4 to z_8                           13..20  gradients g to the eight largest weights
+#     21, 22  sums of u g and u^2 g below them     23, 24  |keys across q|^2; sum of u^2 g^2 below
+_QUERY, _SECOND, _THIRD, _SQUARES = range(4)
 _LOWER = (_THIRD, *range(4, 9))
 _SUM, _CHI, _LENGTH, _FIRST = range(9, 13)
-_OF_LARGEST = slice(13, 21)  # gradients to the eight largest weights
-_OF_SUM, _OF_SQUARES, _ACROSS, _SPREAD = range(21, 25)  # sums of the others; keys across q
-_EXACT = 2 + len(_LOWER)  # scores
-_POWERS = 7  # of weights, for tr J^6
-_ALONG = ((1, 1), (2, 1), (2, 2))  # powers of u and y
-_HALVINGS = 5  # of the steps of |q|
-_NARROWEST = 8  # d_k from which |dL/dq| is known
-_BISECTIONS = 10
+_OF_LARGEST = slice(13, 21)
+_OF_SUM, _OF_SQUARES, _ACROSS, _SPREAD = range(21, 25)
+_EXACT = 2 + len(_LOWER)  # scores with their exact law: the largest, the second and the lower ones
+_POWERS = 7  # of weights: tr J^6 needs U_2 to U_7
+_ALONG = ((1, 1), (2, 1), (2, 2))  # powers of u and y in the polynomial of `along_scores`
+# The effects below are the largest over medians of 16 setups, of 2 to 4,096 keys, d_k from 1 to
+# 4,096 and medians from 1e-30 to 2.4.
+_HALVINGS = 5  # of the steps of |q|; 3 in place of 5 change a median by 3e-5, 7 by 1e-6
+# d_k from which |dw/dq| and |dL/dq| are known. Medians of 240,000 drawn rows of 8 and 64 unscaled
+# keys differ by 1% and 6% at d_k = 2, and by up to 0.4% and 0.6% at 4.
+_NARROWEST = 8
+_BISECTIONS = 10  # 8 change a median by 2e-3, and 14 by 6e-4
 _FLATTEST = 1e-6  # a smaller sigma changes a norm by about its square
+# The search for the peak begins here, unless t is larger at the largest z_1. Of 13 setups, with up
+# to 10^6 keys, no peak lay below 0.2. A beginning of 1e-2 or 1e-6 changes a median by 5e-4, because
+# the bisections then stop at other places.
 _LEAST_PEAK = 1e-4
-_NEARBY = 1e-3  # a step of ln t, or of z_1 - z_2 where sigma < 1
-_WIDEST = 40.0  # of z_1 - z_2, whose law is normal beyond reach there
+# A step of ln t that tells a rising norm from a falling one, or of z_1 - z_2 where sigma < 1. A step
+# of 0.1 changes a median by 3e-4, and one of 1e-8 by 4e-6.
+_NEARBY = 1e-3
+_WIDEST = 40.0  # of z_1 - z_2: a normal score is never as large; 20 changes a median by 8e-6
+# So far below the upper limit of a root, as a factor, norm / t is at least that of the root, which
+# gives a lower limit. Values from 1e-14 to 1e-2 change a median by at most 7e-4: bisections stop at
+# other places.
 _FAR = 1e-9
-_LAST_STEP = 2e-3
-_STEPS = 30
-_LEAST = 1e-300
-_LEAST_SQUARE = 1e-100
-_ROUNDED = 1e-12  # a smaller |J g|^2 / r^2 is rounding
-_LEAST_NORM = 1e-280  # a smaller quantile is 0
+_LAST_STEP = 2e-3  # of the logarithm of a median; 1e-4 changes one by 5e-4, and 5e-2 by 1e-3
+_STEPS = 30  # of the search, which no setup needs more than five of
+_LEAST = 1e-300  # in place of 0 below a logarithm or a power
+_LEAST_SQUARE = 1e-100  # its square is not yet 0: with 1e-200, 0 / 0 makes medians nan
+# A smaller |J g|^2 / r^2 is rounding. It counts most for the smallest medians: with 1e-16 or 1e-8,
+# one of 3e-11 changes by 1.5e-3; with 0, logarithms of 0 change one of 1e-30 by 2e-2.
+_ROUNDED = 1e-12
+_LEAST_NORM = 1e-280  # a smaller quantile is 0, whose logarithm the search cannot reach
 
 
 class NormMedians(NamedTuple):
@@ -318,10 +356,25 @@ class RowNorms:
         return np.maximum(square, 0)
 
     def _across(self, d_k: float) -> tuple[FloatArray, ...]:
-        """sum_i l_i^2 X_i / |J|_F^2, interpolated in a^2 / (a^2 + U_2) through three values.
+        """sum_i l_i^2 X_i / |J|_F^2 of rows whose largest weight is still free, as a polynomial of a.
 
-        A power of the sum is taken as normal, which three of its moments determine (Jensen and
-        Solomon 1972, JASA 67:898).
+        The eigenvalues l_i of J depend on a, and the searches need the sum at many a. So it is
+        computed at three of them, and interpolated in a place from 0 to 2:
+
+            a        least = 1 / (1 + A_1)      half_way            1
+                     s_1 = s_2                                      one-hot
+            place    0                          1                   2
+            value    start                      half                end
+
+            place = (a^2 / (a^2 + U_2) - low) / width
+
+        At each of the three, X_i chi-squared of d_k - 1 degrees of freedom gives the sum the first
+        three cumulants kappa_m ~ (d_k - 1) tr J^(2 m). With theta_m = (d_k - 1) tr J^(2 m) and
+        h = 1 - 2 theta_1 theta_3 / (3 theta_2^2), (sum / theta_1)^h is taken as normal with the mean
+        1 + theta_2 h (h - 1) / theta_1^2 and the variance 2 theta_2 h^2 / theta_1^2 (Jensen and
+        Solomon 1972, JASA 67:898). The same normal number serves at all three.
+
+        Returns low, width, and the coefficients of 1, place and place^2, (points,) each.
         """
         _, u2, *_ = self.u
         least = 1 / (1 + self.partition)
@@ -345,9 +398,17 @@ class RowNorms:
     def _traces(self, a: FloatArray) -> list[FloatArray]:
         """tr (J / r)^m = a^m + U_m - p_m for m = 2, 4 and 6.
 
-        They are the coefficients of -ln det(1 - z J / r) = sum_m z^m tr (J / r)^m / m, with
+        They are the coefficients of -ln det(1 - z J / r) = sum_m z^m tr (J / r)^m / m. J is a
+        diagonal less w w^T, with w = (a, r u), so that its determinant is one product and one sum:
 
-            sum_m z^m p_m / m = ln(1 + f),   f = (r z - a^2 z^2 / (1 - a z)) sum_m z^m U_(m + 2).
+            det(1 - z J / r) = (1 - a z) prod_i (1 - u_i z) (1 + f)
+            f = (r z - a^2 z^2 / (1 - a z)) S,   S = sum_i u_i^2 / (1 - u_i z) = sum_m z^m U_(m + 2).
+
+        The first factors give a^m + U_m, the last one p_m: sum_m z^m p_m / m = ln(1 + f). In the
+        loop, h is the coefficient of z^m of S / (1 - a z) one order lower, f[m] that of f, and p_m
+        follows from (1 + f) (ln(1 + f))' = f'.
+
+        a is (nodes, points), and so is each trace.
         """
         h = np.zeros_like(a)
         f = [h, (1 - a) * self.u[1]]
@@ -432,11 +493,26 @@ def _bisected(
 def _sums_over_others(sigma: FloatArray, largest: _Largest) -> tuple[FloatArray, FloatArray]:
     """Sums over the scores below the last: of e^(k sigma y), and of e y, e^2 y and e^2 y^2.
 
-    One score below has
+         below the last                  |last ... z_3 z_2   z_1
+        ------ N = others, random ------ | exact scores ------------> z
+
+    Given the last exact score, N independent normal scores lie below it, and y = z - z_2. One of
+    them has
 
         E e^(k sigma z) = e^(k^2 sigma^2 / 2) P(z < last - k sigma) / P(z < last),
 
-    and, weighted by e^(k sigma z), is normal of mean k sigma, below the last.
+    and, weighted by e^(k sigma z), is normal of mean k sigma, below the last. So the sums A_k of
+    e^(k sigma y) have the exact means N e^m_k, with m_k = `means`, and the exact covariances
+
+        ln(1 + Cov(A_i, A_j) / (E A_i E A_j)) = ln(1 + (e^(m_(i+j) - m_i - m_j) - 1) / N),
+
+    which are the covariances of their logarithms if these are normal. ln A_2 has a coordinate of
+    its own, because squares of weights decide norms; ln A_1 is its regression on ln A_2 and a rest
+    with another coordinate; ln A_3 the regression alone. Higher powers are few weights, which are
+    exact scores: they keep their means. The weighted means of y and y^2 are those of a normal law
+    below the last, with the hazard phi(b) / Phi(b), b = last - k sigma.
+
+    Returns the sums, (powers, points), and those with y, (3, points).
     """
     is_longer = largest.others > 0
     last = np.where(is_longer, largest.scores[-1], largest.scores[0])
