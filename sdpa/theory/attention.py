@@ -1,4 +1,10 @@
-"""Exact expectations of attention rows, and the divisor with a wanted expectation."""
+"""Exact expectations of attention rows, and the divisor with a wanted expectation.
+
+Rows have n_keys scores q.k / divisor, weights w = softmax, and J = diag(w) - w w^T. H is the entropy
+in nats, g a standard normal gradient to the weights. A mean over rows of many lengths and over |q| is
+a sum of means over rows of one length (`row_law`, `row_moments`, `rows`); norms are root mean squares.
+The divisor with a wanted value is the root of a monotonic function of ln divisor.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -5,7 +5,12 @@ The width d is at least 2. In t = cos(theta) the angle has the density
     C sin(theta)^(d - 2),   C = Gamma(d / 2) / (sqrt(pi) Gamma((d - 1) / 2)),
 
 so that sin(theta)^2 has the law Beta((d - 1) / 2, 1 / 2). Given the query, the cosines of its keys
-are independent. The density of the angle is smooth at both ends, where that of t may be infinite;
+are independent. Letters: scores are gain t in nats, u = ln of a Laplace variable, y = u + gain t.
+
+    y       RANGE below 0      0        HIGHEST        exp(-e^y) is 1, then varies, then is 0:
+    theta   pi ... last  |  panels  |  first ... 0      `_window` has nodes where it varies
+
+The density of the angle is smooth at both ends, where that of t may be infinite;
 integrals are sums over Gauss's nodes in panels of the angle.
 """
 

@@ -1,6 +1,12 @@
 """Expected values of many Gaussian rows, interpolated over ln sigma and ln n.
 
-sigma is the standard deviation of the scores of a row. Over ln sigma, Chebyshev polynomials
+sigma is the standard deviation of the scores of a row, in nats. Values f(sigma, n) are a polynomial
+of each octave of sigma, and one of ln n for each piece of lengths (`row_law`); the chance P of a
+saturated row, which spans a hundred decades, is interpolated as y = sigma Phi^-1(P / n).
+
+    ln sigma    ... | .. . . . .. | .. . . . .. | ...      12 nodes an octave
+
+Over ln sigma, Chebyshev polynomials
 interpolate one octave at a time. Neighbouring d_k and divisors need the same octaves again, so that
 their coefficients are stored.
 """

@@ -17,6 +17,17 @@ the row, c = (1 - threshold) / threshold, so that
     P = sum over groups of n int dF(m) P(S < c)
 
 from the Laplace transform of S. Here the other scores need not lie below m.
+
+Letters: s are scores and m that of one key, in nats; v = ln t of a Laplace variable t; x = s - m. In
+Bromwich's integral the Laplace variable p is complex, and the nodes p_k lie on a line right of the
+only pole (`sum_below`):
+
+         Im p
+          |      x  p_2
+          |      x  p_1 = (a + 2 pi i) / (2 c)
+        --o------x----> Re p
+        pole     p_0 = a / (2 c)
+        at 0
 """
 
 import itertools
@@ -105,8 +116,20 @@ def means_below(
 ) -> Any:
     """E of functions of x = s - m between falling edges of x, (scores m, functions).
 
-    The functions are (..., functions, nodes) at nodes x. They vary little between edges. Few panels
-    that resolve the law are the same for all m; a narrower law has panels of its own.
+    The functions are (..., functions, nodes) at nodes x. They vary little between edges, but the law
+    may be narrower than the distance of two edges. A wide law, which fewer than `_MOST_PANELS`
+    panels resolve, has the same nodes x for all m, finer than the edges, and its density there:
+
+        edges    |        |    |  | m          m       functions (computed once) times density:
+        x        |..|..|..|..|.|..| 0          |       one product of matrices, (m, x) (x, functions)
+        law   .-------------------------.
+
+    A narrow law, or one with an infinite density, has nodes of its own between the edges, below each
+    m; functions are computed for each m, 16 at a time for memory:
+
+        edges    |        |    |  | m
+        s            :.::.              `between`: scores with their probabilities
+        law          .-'-.
     """
     rising = edges[::-1]
     if law.resolution * _MOST_PANELS > rising[-1] - rising[0]:
@@ -129,10 +152,14 @@ def means_below(
 def sum_below(logarithm: ComplexArray) -> FloatArray:
     """P(S < c) from ln E e^(-p_k S), (..., terms), p_k = (a + 2 pi i k) / (2 c).
 
-    Bromwich's integral of L(p) / p, L(p) = E e^(-p S), whose alternating tail is averaged (Abate
-    and Whitt 1992):
+    Bromwich's integral along a line right of 0, with L(p) = E e^(-p S), by the trapezoidal rule in
+    steps of pi / c, where e^(c p) = e^(a/2) (-1)^k (Abate and Whitt 1992):
 
-        P = 2 e^(a/2) sum_k (-1)^k Re L(p_k) / (a + 2 pi i k),   half of the term of k = 0.
+        P = 1/(2 pi i) int L(p) e^(c p) / p dp
+          = 2 e^(a/2) sum_k (-1)^k Re L(p_k) / (a + 2 pi i k) + error,   half of the term of k = 0.
+
+    The error is at most e^-a. The alternating sum converges slowly: the last partial sums are
+    averaged with binomial weights (Euler's transformation).
     """
     k = np.arange(logarithm.shape[-1])
     abscissas = _ABSCISSA + 2j * pi * k

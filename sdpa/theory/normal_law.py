@@ -1,5 +1,11 @@
 """Normal scores s: the Laplace transform G(u) = E exp(-e^(u + s)) of e^s at e^u, and nodes for
 expectations over a score.
+
+Letters: s = offset + sigma z in nats, z standard normal, u = ln t of a Laplace variable t, y = u + s.
+One of two trapezoidal rules resolves both factors of E f(y) exp(-e^y) = int f(y) exp(-e^y) phi(z) dz:
+
+    sigma >= 1    exp(-e^y) is the narrower one: nodes y, the same for every u, and their z
+    sigma <  1    phi(z) is the narrower one: nodes z, the same for every u, and their y
 """
 
 from dataclasses import dataclass

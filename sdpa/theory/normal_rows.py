@@ -2,6 +2,14 @@
 
 With X = e^s of a score, S the sum of e^s over all others, and c = (1 - threshold) / threshold, n P(S
 < c X) is the chance that a weight of a group of n exceeds the threshold.
+
+Letters: scores s of a group are normal with a mean and the deviation sigma, in nats; u = ln t of the
+Laplace variable t; G(u) = E exp(-e^u S) over the other scores. A *group* is the n scores of one
+law: all keys, or the own key of a query (n = 1) beside the others.
+
+    sigma from 0.4    P = int kappa(u + ln c) G(u) du over the real u, the G of all other integrals
+                      (`_survival_kernel`)
+    sigma below 0.4   Bromwich's integral for every X (`_by_inversion`, `sum_below`)
 """
 
 from collections.abc import Sequence
@@ -163,9 +171,20 @@ def _survival_kernel(
 ) -> Quadrature:
     """Weights, and ln G of each law, (laws, nodes), of P(S < c X) = int _kappa(u + ln c) G(u) du.
 
-    G = E exp(-e^u S) = P(ln E - ln S > u) for an exponential E, whose ln E has the characteristic
-    function Gamma(1 + i w). Divide by it and multiply by that of s: kappa has the Fourier transform
-    e^(-sigma^2 w^2 / 2) / Gamma(1 - i w).
+    G tells the law of ln S blurred by ln E of an exponential variable E:
+
+        G(u) = E exp(-e^u S) = P(E > e^u S) = P(ln E - ln S > u).
+
+    Wanted is P(s - ln S > -ln c): the blur of s in place of that of ln E. ln E has the characteristic
+    function Gamma(1 + i w), and s, less its mean, e^(-sigma^2 w^2 / 2). So kappa has their ratio as
+    its Fourier transform, e^(-sigma^2 w^2 / 2) / Gamma(1 - i w): a smooth function, which falls off
+    to both sides and may be negative.
+
+          1 |----- G                    kappa is 0 beyond `of_kappa` and 8.2 sigma + 3 (from u = -shift),
+            |     '.       .-. kappa    and G has vanished from u[-1] on: the integral is over
+            |       '.   .'   '.        low..high alone. If the nodes of G there are too far apart for
+            +--------'---------'---> u  kappa, which is narrow for a small sigma, G is computed anew.
+               low            high
     """
     u, step = integrands.u, integrands.weights
     sigma = law.deviation
@@ -199,8 +218,16 @@ def _widest_step(sigma: float) -> float:
 def _kappa(t: FloatArray, sigma: float) -> FloatArray:
     """(1/2 pi) int exp(s t + sigma^2 s^2 / 2 - ln Gamma(1 + s)) dw, s = eta - i w, for any eta.
 
-    From t = psi(1) on, eta is 0. For smaller t, eta is at the saddle point
-    t = psi(1 + eta) - sigma^2 eta, where the integrand does not oscillate.
+        Im s
+          |         :         1 / Gamma(1 + s) has no pole, so that the line Re s = eta along which
+          |         :  w      w runs may move freely.
+          0---------o-----> Re s
+          |        eta        t >= psi(1): eta = 0, and kappa is of order 1
+          |         :         t <  psi(1): kappa is tiny; at eta = 0 it would be the rest of large
+          |         :         terms that cancel
+
+    For these smaller t, eta is at the saddle point t = psi(1 + eta) - sigma^2 eta, where the
+    integrand does not oscillate, and e^(eta t + ...) has the size of the result.
     """
     is_left = t < -np.euler_gamma
     left = _kappa_left(t[is_left], sigma)
@@ -209,6 +236,7 @@ def _kappa(t: FloatArray, sigma: float) -> FloatArray:
 
 
 def _kappa_left(t: FloatArray, sigma: float) -> FloatArray:
+    # Six steps of the fixed point eta = (psi(1 + eta) - t) / sigma^2; it need not be exact.
     eta = -t / sigma**2
     for _ in range(6):
         eta = np.maximum((digamma(1 + eta) - t) / sigma**2, 0)
@@ -223,8 +251,9 @@ def _kappa_left(t: FloatArray, sigma: float) -> FloatArray:
 
 
 def _kappa_right(t: FloatArray, sigma: float) -> FloatArray:
-    # The integrand falls like e^(-sigma^2 w^2 / 2 + pi w / 2); kappa is negligible beyond 8.3 sigma
-    # + 3.
+    # The integrand falls like e^(-sigma^2 w^2 / 2 + pi w / 2), which is e^-39 at `last`. Steps of w
+    # repeat kappa with the period 2 pi / step; kappa is negligible beyond 8.3 sigma + 3, less than
+    # half of it.
     step = 2 * pi / (17 * sigma + 6)
     last = (1.6 + sqrt(2.5 + 78 * sigma**2)) / sigma**2
     w = np.arange(0, last + step, step)

@@ -1,5 +1,8 @@
 """The laws of |q| for Gaussian entries, of scores q.k, and of the largest score of a row.
 
+Letters: d_k is the width of q and k, h = d_k / 2 + j half of the degrees of freedom, j a Poisson
+number, y = |q|^2 / query_std^2 and x = ln(y / 2), without units; c is the noncentrality.
+
 Given q, scores are normal with the deviation |q|. Integrals over |q| are sums over nodes of ln |q|^2.
 
 With q_a = query_mean + query_std a, y = |q|^2 / query_std^2 is noncentral chi-squared with d_k

@@ -1,5 +1,14 @@
 """The rows whose metrics theory computes: their law, divisor and lengths; and means over rows of
 many lengths, as under a causal mask, interpolated from few lengths.
+
+With f(n) the mean of a metric over rows of n keys, and N rows of the lengths n_i, the mean
+
+    (1 / N) sum_i f(n_i) = sum_m W_m f(m)
+
+takes f at few lengths m, the nodes of a polynomial in ln n for each piece:
+
+    length    1 2 3 ... 15 | 16  .  .   .    .      .       .  256 | 256 ... 4096 | ...
+    f at      every one    | 12 nodes, dense at both ends          | 12 nodes
 """
 
 from collections.abc import Callable

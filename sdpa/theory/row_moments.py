@@ -4,6 +4,13 @@ can be computed.
 Given an independent Gaussian query, the scaled scores are independent N(0, sigma^2), sigma = key_std
 |q| / divisor, but for a shift of all scores. A correlation gives the own key of a query a score of
 another law. Normalized vectors have cosines as scores.
+
+A metric of a row is averaged twice: over the scores given q (`rows`), one integral, and over |q|,
+
+    E f = sum_i share_i f(sigma_i),   sigma_i = unit length_i,
+
+with nodes of length = |q| / query_std, and unit = query_std key_std / divisor. rho is the
+correlation of an entry of a query with that of its own key; t the cosine of two directions.
 """
 
 from collections.abc import Callable

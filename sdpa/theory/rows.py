@@ -11,6 +11,14 @@ equally distributed scores becomes one integral, for different i, j, ...
 
 For scores of several laws, each index belongs to a group g, and turns its G_g^n into G_g^(n-1).
 
+Letters: s are scores in nats, w = e^s / Z weights, n keys, u = ln t of the Laplace variable t, a
+real number. No contour is needed, because no pole or cancellation occurs:
+
+      1 |------.  G^(n-1)           u far below -ln Z: t^m is 0, a row counts as empty
+        |       '.    .-. M         u near -ln Z: the integrand
+        |         '.-'   '-.        u far above -ln Z: e^(-t Z) is 0
+        +-----------'-------'--> u
+
 All integrands are analytic and vanish at both ends, so that the trapezoidal rule converges
 exponentially (Trefethen and Weideman 2014). Halving the steps changes no result by more than 1e-9.
 """

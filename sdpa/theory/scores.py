@@ -1,5 +1,8 @@
 """Exact moments of the scores q.k / divisor of a draw, and their variance within a row.
 
+Letters: q and k have d_k entries of the means mq, mk and standard deviations sq, sk; rho is the
+correlation of an entry of q with that of its own key, lambda_m the spectrum. Nothing is integrated.
+
 A score sums independent products of an entry of q and one of k, so its cumulants are the sums of
 theirs. Moments M and cumulants K of a variable determine each other:
 

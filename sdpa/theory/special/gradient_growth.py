@@ -1,5 +1,14 @@
 """Growth of gradients through a stack of random attention layers, layer by layer.
 
+Letters, all mean squares of one entry or of one gradient, without units:
+
+    S, p    stream: mean square of an entry, cosine of two tokens       upwards: S', p' after a layer
+    G, R    gradient to the stream: mean square of an entry, mean       downwards: G', R' above a layer
+            product of the entries of two tokens
+    C, O    E sum w^2 of a row, E sum w w' of two rows
+    v, q, k what a layer adds to G through its values, queries and keys; v_2, q_2 and -k / (n - 1)
+            to R, the product of two tokens
+
 All matrices are Gaussian, independent and fresh in each layer; there is no mask and no MLP. In the
 limit of many heads and a wide stream, at fixed d_k and n tokens, the tokens before each layer have
 one mean square S and one cosine p, and the gradients to them one mean square G and one mean product
@@ -120,6 +129,15 @@ def attention_stack(
     if not (layers >= 1 and 0 <= cosine <= 1):
         expected = "at least one layer and a cosine from 0 to 1"
         raise ValueError(f"expected {expected}, got {layers} and {cosine}")
+    # In letters of the module, beside C = `collision` and O = `overlap`:
+    #
+    #     up      `stream`, `before` S   `after` S'   p   `product` p' S'
+    #     down    `mean` G   `product` R   `of_jacobians` s I   `query` |dq|^2   `key` |dk|^2
+    #
+    #       x ──> norm ──> W_Q, W_K, W_V ──> softmax ──> W_O ──> + ──> x'     S, p ──> S', p'
+    #       \__________________________ a ______________________/            G, R <── G', R'
+    #
+    # Rows depend on p alone, so that the way up needs no gradients; the way down needs the rows.
     of_q, of_k, u = variances
     scale = resolve_divisor(divisor, d_k, n_keys) / sqrt(of_q * of_k)
     rows = LayerRows(d_k, n_keys, scale)

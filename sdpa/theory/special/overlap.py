@@ -6,12 +6,16 @@ both partition sums give
 
     E sum_j w_j w'_j = n int int d^2G/(da db) G^(n - 1) da db
 
-A share z of both scores is common:
+Letters: a and b are logarithms of the two Laplace variables, on a grid of real numbers; F is E
+exp(-e^(a + s)) of one score given z, and H = 1 - F. A share z of both scores is common:
 
     s = c z + tau x,   c = sigma |rho|^(1/2),   tau = sigma (1 - |rho|)^(1/2).
 
-Given z, G is a product, so that matrix products over z give G and its derivative on a grid of a and
-b. All integrands are analytic and vanish at their ends (`sdpa.theory.rows`): halving the steps
+Given z, G is a product, so that matrix products over z give G and its derivative on the grid:
+
+          z                 z                  b
+      a | H |   times   b | H' |^T   =   a | E H H' |,   1 - G = E H + E H' - E H H'.
+ All integrands are analytic and vanish at their ends (`sdpa.theory.rows`): halving the steps
 changes no overlap by more than 1e-8 of its value.
 """
 
