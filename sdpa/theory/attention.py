@@ -37,7 +37,7 @@ _OF_UNSATURATED = (
     "key_gradient_square",
 )
 _LEAST_TRACE = 1e-10
-_LEAST_SHARE = 1e-40
+_LEAST_SHARE = 1e-40  # down to which `saturated_share` has seven digits
 # Smaller shares are lost in the inversion of Laplace transforms, or in the interpolation over
 # lengths.
 _LEAST_INVERTED, _LEAST_INTERPOLATED = 1e-10, 1e-12
@@ -47,7 +47,7 @@ Target = Literal["entropy", "entropy_share", "max_weight", "row_variance"]
 # Divisors around the one with scores of variance 1, up to those of one-hot and uniform rows. Each
 # octave of new spreads costs a table of exact rows, for each length of a mask.
 _RANGES = (2, 16, 1e3)
-_ACCURACY = 1e-12
+_ACCURACY = 1e-12  # of the logarithm of a divisor, finer than the expectations
 _STEP = 0.25  # of the logarithm of the least divisor, up to the first with a known value
 
 

@@ -14,13 +14,16 @@ ComplexArray = npt.NDArray[np.complex128]
 Quadrature = tuple[FloatArray, FloatArray]  # nodes and their weights
 Span = tuple[float, float]  # least and greatest of several counts
 
-# Integrands are cut off at e^-RANGE; 1 / e^-38 is below the precision of a double.
+# Integrands are cut off at e^-RANGE = 3e-17, below the precision of a double. With 30, the entropy
+# of a nearly one-hot row (sigma = 1e5, 64 keys) changes by 2e-8, with 46 by 8e-12.
 RANGE = 38.0
 # The Fourier tail of e^(k y - e^y), |Gamma(k + i omega)|, is slowest at k = 8: these need the finer
 # step.
+# A step of 0.4 in place of STEP changes E max w by 3e-10, and 0.28 in place of FINE_STEP an entropy
+# by 3e-10; finer ones (0.2 and 0.16) change nothing beyond 2e-11.
 STEP = 0.28
 FINE_STEP = 0.22
-HIGHEST = 4.2  # exp(-e^4.2) is below 1e-28
+HIGHEST = 4.2  # exp(-e^4.2) is below 1e-28; 3.5 and 5 change a row by 1e-11
 
 _gauss_rule = cache(np.polynomial.legendre.leggauss)
 

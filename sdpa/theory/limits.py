@@ -14,7 +14,7 @@ import scipy  # loads its parts at their first use, which takes long
 from sdpa.theory.norm_quantiles import row_norms
 from sdpa.theory.row_law import RowLaw
 
-_MAX_KEYS = 1e9
+_MAX_KEYS = 1e9  # as of `GaussianRow`
 
 
 def freezing_sigma(n_keys: float) -> float:

@@ -28,7 +28,9 @@ IntArray = npt.NDArray[np.integer]
 # m, m + 1 ... n_keys once each, as under a causal mask, or None for n_keys alone.
 RowLengths = int | tuple[tuple[int, int], ...] | None
 
-# Each length below 16 is computed, and longer ones between 12 nodes in pieces of the ratio 16.
+# Each length below 16 is computed, and longer ones between 12 nodes in pieces of the ratio 16. Under
+# a causal mask, with 40 or 300 keys, 8 nodes change a mean by 1e-7, and 16 by 1e-12; lengths computed
+# below 4 in place of 16 change one by 1e-8, and pieces of the ratio 64 by 2e-9.
 _EXACT_LENGTHS = 16
 _PIECE = 16
 _LENGTH_NODES = 12

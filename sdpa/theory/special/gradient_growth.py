@@ -44,7 +44,11 @@ from sdpa.theory.attention import attention_expectations
 from sdpa.theory.integrals import check_sizes
 from sdpa.theory.special.overlap import attention_overlap
 
-_DEGREE = 20  # of polynomials in ln(1 + v)
+# Of polynomials in ln(1 + v): at v = 64 (64 unscaled keys), 15 change a gradient by 1e-5, and 30 by
+# 9e-7, in 1.5 times the time.
+_DEGREE = 20
+# Tokens that are all alike would have queries with the gradient 0, and not 1e-12. It changes a
+# gradient to the stream by 2e-5 after 24 such layers without a residual, and otherwise by less.
 _MOST_COSINE = 1 - 1e-6
 
 

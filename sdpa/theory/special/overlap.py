@@ -36,12 +36,14 @@ from sdpa.theory.integrals import (
 )
 from sdpa.theory.normal_law import NormalLaw, normal_density
 
-_STEP = 0.28  # of a and b where tau is 0
-_Z_STEP = 0.6
-_SMALL = 0.2  # a deviation c below which Hermite's nodes resolve z
+_STEP = 0.28  # of a and b where tau is 0; 0.4 changes an overlap by 2e-9, and 0.2 by 1e-13
+_Z_STEP = 0.6  # of the common share; 1 changes an overlap by 2e-11, and 0.3 by 2e-13
+# A deviation c below which Hermite's nodes resolve z; from 0.02 to 1 no overlap changes by 3e-13.
+_SMALL = 0.2
 # Points of z within a step. With more, a table on their lattice is longer than one for each pair.
+# With 2, pairs take three times as long; 32 change no overlap.
 _FINE = 8
-_RANGE = 30.0
+_RANGE = 30.0  # integrands are cut off at e^-30; 22 changes an overlap by 2e-10, and 38 by 1e-13
 _MOST_WIDTH = 100.0  # of the common share of scores over the step: beyond, nodes take gigabytes
 
 
