@@ -118,6 +118,75 @@ const attention = (() => {
     return { divisor: Math.sqrt(low * high) };
   }
 
+  /* The spread of a head's divided scores, the means of its largest weight and entropy, and its median |dL/dq|, between
+     the values of heads.json: by Lagrange over sizes, by Chebyshev polynomials over the spread. */
+  function ofHead(table, width, length, divisor) {
+    const spread = Math.sqrt(width) / divisor;
+    const lagrange = (nodes, x) => nodes.map((own) => nodes.reduce((share, other) => (other === own ? share : share * (x - other) / (own - other)), 1));
+    const place = (n) => Math.log(n) ** 0.25;
+    const angle = Math.acos(2 * Math.log1p(spread) / Math.log1p(table.spread) - 1);
+    const weights = [
+      lagrange(table.d_k.map((d) => 1 / d), 1 / width),
+      lagrange(table.n_keys.map(place), place(length)),
+      Array.from({ length: table.degree + 1 }, (_, k) => Math.cos(k * angle)),
+    ];
+    const sum = (values, [own, ...inner]) => (own ? values.reduce((total, value, i) => total + own[i] * sum(value, inner), 0) : values);
+    const value = (name) => Math.exp(sum(table.of[name], weights) / table.parts);
+    return {
+      spread,
+      max_weight: Math.min(value("max_weight"), 1),
+      entropy: Math.min(value("entropy"), Math.log(length)),
+      query_gradient: spread * value("query_gradient"),
+    };
+  }
+
+  const FUNCTIONS = new Map([["(", (x) => x], ["ln", Math.log], ...["sqrt", "floor", "ceil", "max", "min"].map((name) => [name, Math[name]])]);
+  const FRACTION = /(\w|\w\(\w+\))\s*\^\s*(-?\s*\d+\s*\/\s*\d+)(?![\d.])/g;
+  const UNCLEAR = /(\^|\*\*)\s*-?\s*\d+\s*\/\s*[\d.]/; // an exponent, or not
+  const PIECES = /\^\s*(?:-?\s*[\d.]+|\(\s*-?\s*[\d.]+\s*(?:\/\s*[\d.]+\s*)?\))|[\d.]+(?:e[-+]?\d+)?|\w+|\S/g;
+
+  /* The divisor of a rule such as d_k^1/2/ln(n_keys), in the grammar of sdpa/scaling.py; NaN for any other text. */
+  function divisorOf(rule, width, length) {
+    if (rule.trim() === "unscaled") return 1;
+    const text = rule.replace(FRACTION, "$1^($2)");
+    if (UNCLEAR.test(text)) return NaN;
+    const pieces = text.replaceAll("**", "^").match(PIECES) ?? [];
+    const take = (wanted) => pieces[0] === wanted && pieces.shift();
+    function single() {
+      const piece = pieces.shift();
+      if (piece === "d_k") return width;
+      if (piece === "n_keys") return length;
+      const known = FUNCTIONS.get(piece);
+      if (!known) return /^[\d.]/.test(piece) ? Number(piece) : NaN;
+      if (piece !== "(" && !take("(")) return NaN;
+      const given = [sum()];
+      while (take(",")) given.push(sum());
+      return take(")") && given.length === known.length ? known(...given) : NaN;
+    }
+    function power() {
+      const base = single();
+      if (!pieces[0]?.startsWith("^")) return base;
+      const [above, below = 1] = pieces.shift().replace(/[\^()\s]/g, "").split("/");
+      return base ** (above / below);
+    }
+    function product() {
+      for (let value = power(); ;) {
+        if (take("*")) value *= power();
+        else if (take("/")) value /= power();
+        else return value;
+      }
+    }
+    function sum() {
+      for (let value = product(); ;) {
+        if (take("+")) value += product();
+        else if (take("-")) value -= product();
+        else return value;
+      }
+    }
+    const divisor = sum();
+    return !pieces.length && divisor > 0 && divisor < Infinity ? divisor : NaN;
+  }
+
   /* Standard normal numbers from a seed: xoshiro128** (Blackman and Vigna 2018), Box and Muller. */
   function normals(seed) {
     const state = new Uint32Array(4);
@@ -160,5 +229,5 @@ const attention = (() => {
     return Array.from({ length }, () => Math.sqrt(square) * z());
   }
 
-  return Object.freeze({ rowOf, expected, divisorFor, normals, draw });
+  return Object.freeze({ rowOf, expected, divisorFor, ofHead, divisorOf, normals, draw });
 })();

@@ -31,6 +31,35 @@ const words = (() => {
   return Object.freeze({ digits, plain, keys, fraction });
 })();
 
+/* The same row under two divisors as bars; both keep the order of the weights. */
+const bars = (() => {
+  const MOST = 64; // of longer rows the largest are shown
+
+  /* Draw a row of scores in the two charts of a board; the result says what they leave out. */
+  function show(board, scores, rows) {
+    const indices = scores.map((_, j) => j);
+    const shown = scores.length <= MOST ? indices : indices.sort((a, b) => scores[b] - scores[a]).slice(0, MOST);
+    const wide = 100 / shown.length, gap = Math.min(0.15 * wide, 0.5);
+    const most = Math.max(...rows.map((row) => row.max_weight)); // one axis for both, which ends at a round number
+    const unit = 10 ** Math.floor(Math.log10(most));
+    const top = Math.min(1, [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].find((step) => step * unit >= most) * unit);
+    board.querySelectorAll(".chart").forEach((chart, i) => {
+      chart.querySelector("path").setAttribute("d", shown.map((j, k) => {
+        const y = 100 - 100 * rows[i].weights[j] / top;
+        return `M${(k * wide + gap).toFixed(3)} 100V${y.toFixed(3)}H${((k + 1) * wide - gap).toFixed(3)}V100z`;
+      }).join(""));
+      chart.querySelector(".top").textContent = words.plain(top);
+      chart.style.setProperty("--even", 1 / scores.length / top);
+      chart.classList.toggle("low", 1 / scores.length / top < 0.1); // the label 0 would touch 1/n
+    });
+    const largest = rows.map((row) => words.digits(row.max_weight));
+    const rest = shown.length < scores.length ? ` The bars are the largest ${MOST} of ${words.keys(scores.length)} weights, sorted.` : "";
+    return `In this random row, the largest weight is ${largest[0]} not divided and ${largest[1]} divided.${rest}`;
+  }
+
+  return Object.freeze({ show });
+})();
+
 /* The map of (d_k, n_keys): where the medians of unscaled and scaled gradients are equal, and the reader's point. */
 const map = (() => {
   const NAMES = { jacobian: "|J|", query_gradient: "|∂L/∂q|" };
@@ -111,7 +140,6 @@ const map = (() => {
   const data = JSON.parse($("explorer-data").textContent);
   const slider = $("exponent");
   const positions = Number(slider.max);
-  const MOST_BARS = 64; // of longer rows the largest are shown
   const LARGEST_SEED = 2 ** 30;
   const QUIET_MILLISECONDS = 400; // the summary and the address wait until a dragged slider rests
   const DEFAULTS = { d_k: data.start[0], n_keys: data.start[1], p: 1 / 2, seed: 0 };
@@ -180,28 +208,6 @@ const map = (() => {
       `These sweeps do not tell where gradients are larger without the division in rows of ${words.keys(n_keys)} keys.`;
   }
 
-  /* The same row under both divisors as bars; both keep the order of the weights. */
-  function showBars(scores, rows) {
-    const indices = scores.map((_, j) => j);
-    const shown = scores.length <= MOST_BARS ? indices : indices.sort((a, b) => scores[b] - scores[a]).slice(0, MOST_BARS);
-    const wide = 100 / shown.length, gap = Math.min(0.15 * wide, 0.5);
-    const most = Math.max(...rows.map((row) => row.max_weight)); // one axis for both, which ends at a round number
-    const unit = 10 ** Math.floor(Math.log10(most));
-    const top = Math.min(1, [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].find((step) => step * unit >= most) * unit);
-    document.querySelectorAll(".chart").forEach((chart, i) => {
-      chart.querySelector("path").setAttribute("d", shown.map((j, k) => {
-        const y = 100 - 100 * rows[i].weights[j] / top;
-        return `M${(k * wide + gap).toFixed(3)} 100V${y.toFixed(3)}H${((k + 1) * wide - gap).toFixed(3)}V100z`;
-      }).join(""));
-      chart.querySelector(".top").textContent = words.plain(top);
-      chart.style.setProperty("--even", 1 / scores.length / top);
-      chart.classList.toggle("low", 1 / scores.length / top < 0.1); // the label 0 would touch 1/n
-    });
-    const largest = rows.map((row) => words.digits(row.max_weight));
-    const rest = shown.length < scores.length ? ` The bars are the largest ${MOST_BARS} of ${words.keys(scores.length)} weights, sorted.` : "";
-    $("readout").textContent = `In this random row, the largest weight is ${largest[0]} not divided and ${largest[1]} divided.${rest}`;
-  }
-
   function showTable(rules) {
     rules.forEach(({ row, expected, median }, i) => {
       for (const cell of document.querySelectorAll(`.quantities [data-rule="${i}"]`)) {
@@ -231,7 +237,7 @@ const map = (() => {
     const { scores, rules } = results(state);
     showControls();
     showAnswer(rules);
-    showBars(scores, rules.map(({ row }) => row));
+    $("readout").textContent = bars.show($("strip"), scores, rules.map(({ row }) => row));
     showTable(rules);
     mark?.(state.d_k, state.n_keys);
     showNeeded();

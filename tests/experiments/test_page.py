@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.polynomial.chebyshev import chebval
 from PIL import Image
 from scipy.interpolate import BarycentricInterpolator
 
 from experiments.commands.entry import run
 from experiments.figures.draw import pictures_of
-from experiments.page import explorer, index
+from experiments.page import explorer, heads, index
 from experiments.page.explorer import RELATIVE_ERROR, row_means
 from experiments.page.index import make_page
 from experiments.tables import verdicts
@@ -151,6 +152,40 @@ def test_embedded_curves_are_those_of_theory_between_their_points(widths, n_keys
         for s in np.linspace(0.01, largest, 9):
             exact = getattr(GaussianRow(math.expm1(s), n_keys), name)()
             assert np.exp(between(s)) == pytest.approx(exact, rel=RELATIVE_ERROR), (name, s)
+
+
+HEADS = json.loads(heads.PATH.read_text())
+
+
+def between_heads(name, spread, d_k, n_keys):
+    """The logarithm that attention.js interpolates."""
+    place = 2 * math.log1p(spread) / math.log1p(HEADS["spread"]) - 1
+    values = [
+        [chebval(place, curve) / HEADS["parts"] for curve in of_width]
+        for of_width in HEADS["of"][name]
+    ]
+    lengths = np.log(HEADS["n_keys"]) ** 0.25
+    by_width = BarycentricInterpolator(lengths, values, axis=1)(math.log(n_keys) ** 0.25)
+    return BarycentricInterpolator(1 / np.array(HEADS["d_k"]), by_width)(1 / d_k)
+
+
+@pytest.mark.parametrize(
+    "spread, d_k, n_keys",
+    [
+        (0.001, 8, 65536),
+        (1.0, 11, 4),
+        (2.4, 40, 32768),
+        (4.3, 2048, 300),
+        (8.0, 64, 4096),
+        (20.0, 11, 10),
+        (64.0, 4096, 50000),
+    ],
+)
+def test_heads_between_those_of_the_table_are_those_of_theory(spread, d_k, n_keys):
+    exact = heads.logarithms(spread, d_k, n_keys)
+    for name, value in zip(HEADS["of"], exact, strict=True):
+        found = math.exp(between_heads(name, spread, d_k, n_keys))
+        assert found == pytest.approx(math.exp(value), rel=heads.RELATIVE_ERROR), name
 
 
 WITH_LOG2 = "d_k^1/2/log2(n_keys)"

@@ -5,6 +5,7 @@ and dark.
 was requested.
 """
 
+import json
 import math
 import os
 import re
@@ -15,15 +16,19 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from experiments.config.loader import load_config
+from experiments.page import heads
 from experiments.page.explorer import RELATIVE_ERROR
 from experiments.page.index import make_page
 from experiments.tables.study import Study
-from sdpa import row_diagnostics, softmax
-from sdpa.theory import attention_expectations
+from sdpa import Scaling, row_diagnostics, softmax
+from sdpa.theory import attention_expectations, attention_medians
 from tests.numerics import is_mean
 from tests.suite_process import ROOT
+from tests.tools.command import sdpa
 
 PAGE = ROOT / "results" / "index.html"
 AXE = ROOT / ".venv" / "package" / "axe.min.js"
@@ -132,7 +137,7 @@ def expected_of(d_k, n_keys, divisor):
 @pytest.mark.parametrize("size, scheme", VIEWS)
 def test_nothing_hinders_anyone_and_nothing_is_cut_off(visit, size, scheme):
     page = visit(size=size, scheme=scheme)
-    for name in ("h1", ".panel.plain .chart", ".panel.scaled .chart", ".slider"):
+    for name in ("h1", "#strip .plain .chart", "#strip .scaled .chart", ".slider"):
         box = page.locator(name).bounding_box()
         assert box["y"] + box["height"] <= size[1], name
     page.screenshot(path=SCREENSHOTS / f"{size[0]}-{scheme}.png", full_page=True, timeout=60_000)
@@ -182,6 +187,95 @@ def test_terms_and_quiz_answer_to_the_keyboard(visit):
     question.locator("input").first.focus()
     page.keyboard.press("ArrowDown")
     assert question.locator("details[open] [role=status]").text_content() == "Yes:"
+
+
+MODELS = ("DeepSeek-V3, MLA", "Gemma", "Granite", "Qwen", "SSMax")
+KEYS = 4096
+
+
+def numbers_of(page):
+    """The pairs of the sentence on your head, without the division and with it."""
+    texts = page.locator("#head-answer strong").all_text_contents()
+    return np.reshape(
+        [float(text.translate(PLAIN).replace(" × 10", "e")) for text in texts], (3, 2)
+    )
+
+
+def test_your_head_agrees_with_sdpa_design_for_deployed_models(visit):
+    page = visit()
+    deployed = pd.read_csv(ROOT / "docs" / "deployed.csv", dtype=str)
+    for model in MODELS:
+        head = deployed[deployed["what"].str.startswith(model)].iloc[0]
+        for name, value in (("width", head.d_k), ("keys", str(KEYS)), ("rule", head.rule)):
+            page.locator(f"#fields [name={name}]").fill(value)
+        d_k = int(head.d_k)
+        divisor = Scaling.parse(head.rule).divisor(d_k, KEYS)
+        variance = attention_expectations(d_k, KEYS, divisor).row_variance
+        sizes = ["--d-k", d_k, "--n-keys", KEYS]
+        table = json.loads(sdpa("design", *sizes, "--row-variance", variance, "--json").stdout)
+        (designed,) = (row for row in table if row["n_keys"] == KEYS)
+        plain = vars(attention_expectations(d_k, KEYS, 1.0))
+        means = [[row["max_weight"], row["entropy"]] for row in (plain, designed)]
+        rules = 1.0, designed["divisor"]
+        medians = [attention_medians(d_k, KEYS, rule).query_gradient_norm for rule in rules]
+        exact = np.transpose(
+            [[*of_rule, median] for of_rule, median in zip(means, medians, strict=True)]
+        )
+        np.testing.assert_allclose(
+            numbers_of(page), exact, rtol=heads.RELATIVE_ERROR, err_msg=model
+        )
+
+
+def test_your_head_by_keyboard_with_its_link_and_config(visit):
+    page = visit(size=PHONE)
+    page.locator("[name=width]").focus()
+    for typed in ("64", "100", "d_k^1/3"):
+        page.keyboard.press("Control+A")
+        page.keyboard.type(typed)
+        page.keyboard.press("Tab")
+    assert page.locator("[name=spread]").input_value() == "2"
+    with page.expect_download() as saved:
+        page.locator("#mine").press("Enter")
+    saved.value.save_as(SCREENSHOTS / saved.value.suggested_filename)
+    (sweep,) = load_config(SCREENSHOTS / "mine.yaml").sweeps
+    sizes = {(cell.d_k, cell.n_keys, *map(str, cell.scaling)) for cell in sweep.cells}
+    assert sizes == {(64, n, "unscaled", "d_k^1/3") for n in (7, 25, 100)}
+    page.locator("[name=spread]").fill("4")
+    assert page.locator("[name=rule]").input_value() == "2"
+    page.locator("#head-link").press("Enter")
+    other = visit(size=PHONE)
+    other.goto(page.url)
+    other.reload()
+    assert (numbers_of(other) == numbers_of(page)).all()
+    assert other.evaluate("scrollY") > PHONE[1]
+    assert other.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
+    for name, value, said in (
+        (
+            "rule",
+            "d_k^-1/2",
+            "Expected a divisor such as d_k^1/2; one that falls as d_k grows was meant as a factor.",
+        ),
+        ("rule", "0.1", "Expected a spread from 0.001 to 64; divided by 0.100, scores have 80.0."),
+        ("keys", "1", "Expected a whole number of keys from 2 to 65,536."),
+        ("width", "4", "Expected a whole width from 8 to 4,096."),
+    ):
+        other.locator(f"[name={name}]").fill(value)
+        assert other.locator("#head-answer").text_content() == said
+
+
+RULES = ["unscaled", "1/0.12", "d_k ^ 2/3", "d_k**(1/2)", "max(8, d_k^.5)*2 - 1e-1"]
+RULES += ["sqrt(d_k) / (1 + floor(n_keys/4))", "d_k^1/2/max(1,ln(n_keys)/ln(2048))", "", "0", "ln"]
+RULES += ["d_k**1/2", "(n_keys+1)^1/2", "max(8)", "d_k^1/2)", "d_k d_k", "factor"]
+
+
+def test_your_head_reads_the_rules_of_configs(visit):
+    call = "rules => rules.map((rule) => attention.divisorOf(rule, 100, 5))"
+    for rule, found in zip(RULES, visit().evaluate(call, RULES), strict=True):
+        try:
+            expected = Scaling.parse(rule).divisor(100, 5)
+        except ValueError:
+            expected = math.nan
+        assert found == pytest.approx(expected, rel=1e-12, nan_ok=True), rule
 
 
 @pytest.mark.usefixtures("quick_slider")
