@@ -167,8 +167,8 @@ def words(runs: pd.DataFrame) -> Words:
     return Words(
         "From a small start, a learning rate does what the division does",
         "Right: without the division, but with a smaller rate of W_Q and W_K, the decoder ends at "
-        f"{best['none, slower']:.2f} nats, and with it at {best[DIVIDED]:.2f}. Left: from the large start, no rate that "
-        "was tried closes the gap.\n"
+        f"{best['none, slower']:.2f} nats, and with it at {best[DIVIDED]:.2f}. Left: from the large start, no rate "
+        "that was tried closes the gap.\n"
         "four blocks of one head, d_k = 64, 400 steps of Adam; losses of all held-out characters; points: medians of "
         "nine runs; bars: second to eighth run; losses above 2.6 are cut",
     )
