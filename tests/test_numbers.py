@@ -141,6 +141,15 @@ def arm(name, initial):
     return found
 
 
+def fair(initial, scaling, rate_divisor=None):
+    """The row of a fair decoder at the learning rate 0.002."""
+    sweep = "fair_slower" if rate_divisor else "fair"
+    table = OF_FULL[sweep].measured.query("learning_rate == 0.002")
+    chosen = {"rate_divisor": rate_divisor} if rate_divisor else {}
+    [found] = rows(table, initial=initial, scaling=scaling, **chosen).iloc
+    return found
+
+
 NAMES = globals() | {
     "STUDY": STUDY,
     "EXACT": {name: pd.read_csv(RESULTS / EXACT / f"{name}.csv") for name in STUDIES},
