@@ -34,13 +34,7 @@ from sdpa.theory.integrals import (
     log_of,
 )
 from sdpa.theory.integrands import Integrands
-from sdpa.theory.largest_weight import (
-    Candidates,
-    log_below,
-    log_transform,
-    sum_below,
-    terms_for,
-)
+from sdpa.theory.largest_weight import Candidates, log_below, log_transform, sum_below, terms_for
 
 _LOWEST = -RANGE - 1  # exp(-e^y) is 1 below it
 # Effects below are those on rows of (gain, d, n) = (8, 8, 8), (20, 2, 4) and (40, 13, 2).

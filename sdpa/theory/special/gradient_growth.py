@@ -166,8 +166,8 @@ def attention_stack(
     stack = []
     for before, after, p, (collision, overlap, query, key) in reversed(below):
         if post_norm:
-            mean = mean / after
-            product = product / after
+            mean /= after
+            product /= after
         of_jacobians = squared * overlap * (1 - collision) ** 2
         v = u * (mean * collision + (n - 1) * product * overlap)
         of_all = u * n * (mean + (n - 1) * product)

@@ -19,13 +19,7 @@ from sdpa.theory.attention import attention_expectations
 from sdpa.theory.gaussian_rows import interpolated
 from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
 from sdpa.theory.query_lengths import gaussian_queries
-from sdpa.theory.row_law import (
-    RowLaw,
-    RowLengths,
-    lengths_of,
-    mean_over_lengths,
-    rows_under,
-)
+from sdpa.theory.row_law import RowLaw, RowLengths, lengths_of, mean_over_lengths, rows_under
 from sdpa.theory.special.capped_rows import mapped_row, sigmoid_row
 
 # Beside a higher sink, rare long queries carry the norms, beyond the precision of the integrals.

@@ -27,13 +27,7 @@ import numpy as np
 from scipy.special import ndtri, ndtri_exp, roots_gegenbauer
 
 from sdpa.scaling import resolve_divisor
-from sdpa.theory.integrals import (
-    FloatArray,
-    UnknownError,
-    check_sizes,
-    hermite_rule,
-    trapezoid,
-)
+from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes, hermite_rule, trapezoid
 from sdpa.theory.normal_law import NormalLaw, normal_density
 
 _STEP = 0.28  # of a and b where tau is 0; 0.4 changes an overlap by 2e-9, and 0.2 by 1e-13
@@ -168,8 +162,7 @@ def attention_overlap(
         product = t * sqrt(u * v)
         one = sqrt(mean + product)
         other = sqrt(mean - product)
-        rho = (u - v) / 2 / (one * other)
-        rho = max(-1.0, min(rho, 1.0))
+        rho = max(-1.0, min((u - v) / 2 / (one * other), 1.0))
         chance = p_r * p_b * p_t * (2 if t > 1e-9 else 1)
         total += chance * weight_overlap(unit * one, unit * other, rho, n_keys)
     return total
