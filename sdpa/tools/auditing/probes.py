@@ -18,6 +18,10 @@ from sdpa.tools.auditing.model import Array, Attention
 Function = Callable[..., Any]  # of arrays
 
 
+class WrongOutputError(Exception):
+    """What a function returned, though nothing was raised, in words."""
+
+
 class Case(NamedTuple):
     """The output of an input, the expected attention, and the one that other weights show."""
 
@@ -131,8 +135,10 @@ class Audited:
         reach = reach_of(self.mask.removesuffix("-first"), (*NAMES, "causal-first"))
         return reach.sees(own, np.arange(n_keys))
 
-    def cases(self, errors: dict[str, str]) -> list[Case]:
-        """What the function makes of inputs; those that it does not take are errors."""
+    def cases(self, findings: list[str], errors: dict[str, str]) -> list[Case]:
+        """What the function makes of inputs; an output that is none is a finding, and what it
+        raises an error.
+        """
         info = np.finfo(self.dtype)
         largest = min(20000, int(info.max) // 512)
         # Sums have many roundings, but in half precision, as a rule, those of a wider type.
@@ -159,13 +165,15 @@ class Audited:
             other = self.draw(0.5, **sizes | {"largest_score": 0})
             try:
                 found, weights = self.output(a), self.weights(other)
+            except WrongOutputError as error:
+                findings.append(f"{words}: {error}")
             except (Exception, SystemExit) as error:  # whatever it raises is a result
                 errors[words] = f"arrays of {self.dtype} raise {type(error).__name__}: {error}"
-                if not cases:
-                    break  # most sizes have the same error
-                continue
-            fitted = replace(fit(other, weights, self.dtype), q=a.q, k=a.k, v=a.v)
-            cases.append(Case(words, rounding, found, a, fitted))
+            else:
+                fitted = replace(fit(other, weights, self.dtype), q=a.q, k=a.k, v=a.v)
+                cases.append(Case(words, rounding, found, a, fitted))
+            if not cases:
+                break  # most sizes have the same error
         return cases
 
     def arrays(self, a: Attention) -> list[Array]:
@@ -173,16 +181,22 @@ class Audited:
         return [x.astype(self.dtype) for x in (a.q, a.k[:, :: a.groups], a.v[:, :: a.groups])]
 
     def output(self, a: Attention) -> Array:
-        """The output of the function; ValueError for one of another shape."""
+        """The output of the function, if it is an array of the right shape, twice the same."""
         given = self.arrays(a)
         outputs = [self.function(*given) for _ in range(2)]
-        if isinstance(outputs[0], tuple):
-            raise TypeError("expected the output alone, got a tuple")
+        if outputs[0] is None or isinstance(outputs[0], tuple):
+            got = type(outputs[0]).__name__
+            raise WrongOutputError(
+                f"expected that the function returns its output alone, got {got}"
+            )
         found, again = (np.asarray(output, float) for output in outputs)
+        shape = *a.q.shape[:3], a.v.shape[3]
+        if found.shape != shape:
+            raise WrongOutputError(f"expected an output of shape {shape}, got {found.shape}")
         if not np.allclose(found, again, atol=0.01, equal_nan=True):
-            raise ValueError("expected the same output again: is dropout on, or q or k changed?")
-        if found.shape != (*a.q.shape[:3], a.v.shape[3]):
-            raise ValueError(f"expected (batch, heads, n_queries, d_v), got {found.shape}")
+            raise WrongOutputError(
+                "expected the same output again: is dropout on, or q or k changed?"
+            )
         return found
 
     def weights(self, a: Attention) -> Array:

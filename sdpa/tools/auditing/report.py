@@ -113,7 +113,7 @@ def audit(
 
 def _tell(audited: Audited, report: Audit, empty: str) -> None:
     """Tell the facts, and what explains wrong outputs."""
-    cases = audited.cases(report.facts)
+    cases = audited.cases(report.findings, report.facts)
     if not cases:
         report.findings.append("no output that can be audited")
         return
