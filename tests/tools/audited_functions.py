@@ -118,6 +118,11 @@ REPORTED += [
         "scores: 1.1 * q·k / d_k^1/2, expected",
         {"dtype": "float16"},
     ),
+    (
+        changed(divisor="d_k**0.5 / 1.03"),
+        "scores: 1.03 * q·k / d_k^1/2, expected",
+        {"dtype": "float16"},
+    ),
     (changed(behind=-1), "keys: from 1 after the query's own to the last", CAUSAL),
     (changed(ahead=0, fill=-1e4), "hidden keys have a finite score", CAUSAL | {"dtype": "float32"}),
     (changed(slopes=-BY_HEAD), "+ -1 * slope * distance, expected", {"alibi": NUMBERS}),

@@ -6,20 +6,18 @@ from math import ceil, inf, isinf, log, nan
 
 import numpy as np
 
-from sdpa.tools.auditing.model import Array, Attention
+from sdpa.tools.auditing.model import Array, Attention, Kind
 
 _EMPTY = {"zero": 0.0, "nan": nan, "uniform": 1.0}  # weights, times the number of keys
 _POWERS = {"^1/2": 0.5, "": 1.0, "^1/4": 0.25}
 
 
-def fit(a: Attention, weights: Array, dtype: str) -> Attention:
+def fit(a: Attention, weights: Array, kind: Kind) -> Attention:
     """The attention with these weights; what no number gives is nan."""
-    info = np.finfo(dtype)
-    near = max(20 * float(info.eps), 0.001)
-    may_be_zero = ~a.hidden & (a.weights < 100 * info.tiny)
+    may_be_zero = ~a.hidden & (a.weights < 100 * kind.tiny)
     logs = np.log(np.abs(weights))
     seen = np.isfinite(logs) | may_be_zero
-    logs[np.abs(weights) < info.tiny] = nan  # zeros, and numbers of few digits
+    logs[np.abs(weights) < kind.tiny] = nan  # zeros, and numbers of few digits
     logs[~a.has_keys] = nan
     if (np.abs(np.diff(logs)) > 1e-6).any():
         # Among other weights, equal ones of all keys are those of a query that sees none.
@@ -29,9 +27,9 @@ def fit(a: Attention, weights: Array, dtype: str) -> Attention:
     a = replace(a, seen=seen, empty=_empty(a, weights))
     if not seen.any():
         return a
-    a = _with_scores(a, logs, near)
-    is_tiny = replace(a, seen=np.ones_like(seen)).weights < info.tiny  # under the rule found
-    return _with_sums(replace(a, seen=a.seen | (~a.hidden & is_tiny)), weights, near)
+    a = _with_scores(a, logs, kind)
+    is_tiny = replace(a, seen=np.ones_like(seen)).weights < kind.tiny  # under the rule found
+    return _with_sums(replace(a, seen=a.seen | (~a.hidden & is_tiny)), weights, kind)
 
 
 def _empty(a: Attention, weights: Array) -> str:
@@ -45,7 +43,7 @@ def _empty(a: Attention, weights: Array) -> str:
     return "numbers"
 
 
-def _with_scores(a: Attention, logs: Array, near: float) -> Attention:
+def _with_scores(a: Attention, logs: Array, kind: Kind) -> Attention:
     """The attention with the product and the biases that give all weights best, or with blocks.
 
     ln w = score - ln(sum of e^score): differences of ln w between next keys are those of scores,
@@ -60,7 +58,8 @@ def _with_scores(a: Attention, logs: Array, near: float) -> Attention:
         D(ln w) = c_0 D(x) + c_1 D(slope * distance) + c_2 D(hidden) + error.
 
     The normal equations are solved by a pseudoinverse, because a bias may be 0 throughout. The
-    product with the least largest error wins, if this is below `near` plus 2% of the largest step.
+    product with the least largest error wins, and another one than expected only with less than half
+    the error of that one. A number is the expected one if it is near.
     Numbers that change no step by more than the error are left out: they may be 0.
     """
     is_told = np.isfinite(np.diff(logs))
@@ -73,9 +72,11 @@ def _with_scores(a: Attention, logs: Array, near: float) -> Attention:
 
     target = steps(logs)[..., None]
     # Numbers in bfloat16 have errors of a hundredth, too.
-    least, best = near + 0.02 * np.abs(target).max(), None
-    for name, x in a.products.items():
-        features = {name: x} | a.biases
+    least, best = kind.error + 0.02 * np.abs(target).max(), None
+    for name in dict.fromkeys([*a.coefficients, *a.products]):
+        if name in a.biases:
+            continue
+        features = {name: a.products[name]} | a.biases
         columns = np.stack([steps(x) for x in features.values()], axis=-1)
         numbers = np.linalg.pinv(columns.mT @ columns) @ (columns.mT @ target)
         error = np.abs(columns @ numbers - target).max()
@@ -83,10 +84,14 @@ def _with_scores(a: Attention, logs: Array, near: float) -> Attention:
             effects = np.abs(columns * numbers.mT).max(axis=(0, 1))
             told = np.flatnonzero(effects > error + 1e-6)
             best = {[*features][i]: numbers[:, [i]] for i in told}
-            least = error
-    if best is not None:
-        return replace(a, coefficients=best)
-    return _with_blocks(a, logs)
+            least = error / 2
+    if best is None:
+        return _with_blocks(a, logs)
+    for name, number in best.items():
+        expected = a.coefficients.get(name, 0.0)
+        is_near = np.abs(number - expected) < kind.fact * np.abs(expected)
+        best[name] = np.where(is_near, expected, number)
+    return replace(a, coefficients=best)
 
 
 def _with_blocks(a: Attention, logs: Array) -> Attention:
@@ -101,8 +106,8 @@ def _with_blocks(a: Attention, logs: Array) -> Attention:
     return replace(a, blocks=f"borders at keys {np.array2string(borders, threshold=8)} of {n_keys}")
 
 
-def _with_sums(a: Attention, weights: Array, near: float) -> Attention:
-    """The attention with the sums of weights: the expected ones, a total, or beside a sink."""
+def _with_sums(a: Attention, weights: Array, kind: Kind) -> Attention:
+    """The attention with the sums of weights: the expected ones; else a total, or beside a sink."""
     rows = a.seen.any(axis=-1, keepdims=True)
     sums = weights.sum(axis=-1, keepdims=True)
     shares = np.exp(a.masked).sum(axis=-1, keepdims=True)
@@ -110,37 +115,39 @@ def _with_sums(a: Attention, weights: Array, near: float) -> Attention:
     sink = sinks.max(axis=(0, 2), keepdims=True, where=rows, initial=0)[0]
     trials = [
         (1.0, np.exp(a.sink)),
-        (sums.mean(where=rows), 0.0),
+        (sums.mean(where=rows), np.zeros_like(a.sink)),
         (1.0, sink),
     ]
-    # A small sink is told first, and a total of rounded weights then.
-    for tolerance, (total, e_sink) in product((1e-5, near), trials):
-        fitted = total * np.where(e_sink > 0, shares / (shares + e_sink), 1)
-        if np.allclose(fitted[rows], sums[rows], rtol=tolerance):
-            return replace(a, total=total, sink=np.log(e_sink))
-    return replace(a, total=nan)
+    fitted = [total * np.where(e > 0, shares / (shares + e), 1) for total, e in trials]
+    errors = [np.abs(x / sums - 1).max(where=rows, initial=0) for x in fitted]
+    errors = np.nan_to_num(errors, nan=inf)
+    best = 0 if errors[0] < kind.sums else int(np.argmin(errors))
+    total, e_sink = trials[best] if errors[best] < kind.error else (nan, 0.0)
+    return replace(a, total=total, sink=np.log(e_sink))
 
 
-def words_of(attentions: list[Attention]) -> dict[str, str]:
-    """The facts of an attention at several sizes."""
+def words_of(attentions: list[Attention], near: float = 0.001) -> dict[str, str]:
+    """The facts of an attention at several sizes; a formula has a relative error of at most `near`."""
     given = [a for a in attentions if a.seen.any()]
     if not given:
         return {"keys": "none: all outputs are 0 or no number"}
     scores = [
         # Biases have no effect at sizes without hidden keys.
-        _formula(name, [(a, a.coefficients[name]) for a in given if name in a.coefficients])
+        _formula(name, [(a, a.coefficients[name]) for a in given if name in a.coefficients], near)
         for name in dict.fromkeys(name for a in given for name in a.coefficients)
     ]
     return {
         "scores": " + ".join(scores) or "none",
         "keys": _keys(attentions),
-        "weights sum to": _formula("1", [(a, a.total) for a in given]),
-        "in the sum beside the keys (e^sink)": _formula("1", [(a, np.exp(a.sink)) for a in given]),
+        "weights sum to": _formula("1", [(a, a.total) for a in given], near),
+        "in the sum beside the keys (e^sink)": _formula(
+            "1", [(a, np.exp(a.sink)) for a in given], near
+        ),
         "blocks": max((a.blocks for a in given), key=len),
     }
 
 
-def _formula(of: str, numbers: list[tuple[Attention, Array | float]]) -> str:
+def _formula(of: str, numbers: list[tuple[Attention, Array | float]], near: float) -> str:
     """Numbers of heads at several sizes, as at most two factors of `of`, or one by one."""
     by_size = [(np.ravel(x), _factors(a)) for a, x in numbers]
     rest = np.concatenate([x for x, _ in by_size])
@@ -148,7 +155,7 @@ def _formula(of: str, numbers: list[tuple[Attention, Array | float]]) -> str:
         return "no rule"
     for one, two in product(by_size[0][1], repeat=2):
         divided = np.concatenate([x / f[one] / f[two] for x, f in by_size])
-        if np.ptp(divided) <= 0.003 * abs(divided[0]):
+        if np.ptp(divided) <= near * abs(divided[0]):
             words = f"{divided.mean():.4g} * {of}{one}{two}"
             break
     else:

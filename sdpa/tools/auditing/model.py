@@ -4,12 +4,40 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+
+
+class Kind(NamedTuple):
+    """A type of numbers, and how far those of a right function may be off.
+
+    Attributes:
+        tiny: the smallest number that has all digits.
+        rounding: the largest relative error of a score and of an output.
+        error: of a difference of scores.
+        sums: the relative error of a sum of weights.
+        fact: the relative error of a number that is fitted to all weights.
+        largest_score: neither e^s nor e^-s is a number above 0, but q·k is one.
+    """
+
+    tiny: float
+    rounding: float
+    error: float
+    sums: float
+    fact: float
+    largest_score: int
+
+
+# Sums have many roundings, but in half precision, as a rule, those of a wider type.
+KINDS = {
+    "float64": Kind(2.0**-1022, 2.0**-48, 0.001, 1e-5, 0.0005, 20000),
+    "float32": Kind(2.0**-126, 2.0**-19, 0.001, 1e-5, 0.0005, 20000),
+    "float16": Kind(2.0**-14, 2.0**-8, 0.02, 0.002, 0.005, 127),
+}
 
 
 @dataclass(frozen=True, eq=False)

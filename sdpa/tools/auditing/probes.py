@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from sdpa.masks import NAMES, broadcast_mask, reach_of
 from sdpa.scaling import Rule, resolve_divisor
-from sdpa.tools.auditing.facts import fit
+from sdpa.tools.auditing.facts import fit, words_of
 from sdpa.tools.auditing.mistakes import MISTAKES, Mistake
-from sdpa.tools.auditing.model import Array, Attention
+from sdpa.tools.auditing.model import KINDS, Array, Attention
 
 Function = Callable[..., Any]  # of arrays
 
@@ -54,6 +54,12 @@ class Case(NamedTuple):
         changes = a.weights * (1 - a.weights) * a.scores
         size = 1 + np.abs(changes).sum(axis=-1).max()
         return bool(self.errors(a, mistake).max() < self.rounding * size)
+
+    @property
+    def is_right(self) -> bool:
+        """True if the output and all facts are the expected ones."""
+        facts = words_of([self.fitted]) == words_of([self.expected])
+        return facts and self.is_given_by(self.expected)
 
 
 @dataclass(frozen=True)
@@ -139,10 +145,7 @@ class Audited:
         """What the function makes of inputs; an output that is none is a finding, and what it
         raises an error.
         """
-        info = np.finfo(self.dtype)
-        largest = min(20000, int(info.max) // 512)
-        # Sums have many roundings, but in half precision, as a rule, those of a wider type.
-        rounding = float(info.eps) * (4 if self.dtype == "float16" else 16)
+        kind = KINDS[self.dtype]
         inputs = (
             f"d_k {self.d_k}",
             f"d_k {max(1, self.d_k // 4)}",
@@ -153,8 +156,8 @@ class Audited:
             "n_queries 1, n_keys 262",
             "n_queries 130, n_keys 262",
             "n_queries 5, n_keys 514",
-            f"largest_score {largest}",  # neither e^s nor e^-s is a number above 0
-            f"largest_score {largest}, n_queries 130, n_keys 262",  # of several blocks
+            f"largest_score {kind.largest_score}",
+            f"largest_score {kind.largest_score}, n_queries 130, n_keys 262",  # of several blocks
         )
         cases: list[Case] = []
         for words in inputs:
@@ -170,8 +173,8 @@ class Audited:
             except (Exception, SystemExit) as error:  # whatever it raises is a result
                 errors[words] = f"arrays of {self.dtype} raise {type(error).__name__}: {error}"
             else:
-                fitted = replace(fit(other, weights, self.dtype), q=a.q, k=a.k, v=a.v)
-                cases.append(Case(words, rounding, found, a, fitted))
+                fitted = replace(fit(other, weights, kind), q=a.q, k=a.k, v=a.v)
+                cases.append(Case(words, kind.rounding, found, a, fitted))
             if not cases:
                 break  # most sizes have the same error
         return cases

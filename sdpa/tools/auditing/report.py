@@ -11,10 +11,9 @@ from sdpa.row_maps import RowMap
 from sdpa.scaling import SCALED, Rule
 from sdpa.tools.auditing.facts import words_of
 from sdpa.tools.auditing.mistakes import MISTAKES
-from sdpa.tools.auditing.model import Array
+from sdpa.tools.auditing.model import KINDS, Array
 from sdpa.tools.auditing.probes import Audited, Case, Function
 
-_TYPES = "float64", "float32", "float16"
 _EMPTY = "any", "zero", "nan", "uniform"
 
 
@@ -79,7 +78,7 @@ def audit(
     >>> audit(scaled_dot_product_attention, scaling="unscaled").findings
     ['scores: q·k / d_k^1/2, expected q·k', 'wrong in all inputs']
     """
-    for option, word, known in ("dtype", dtype, _TYPES), ("empty", empty, _EMPTY):
+    for option, word, known in ("dtype", dtype, KINDS), ("empty", empty, _EMPTY):
         if word not in known:
             raise ValueError(f"{option}: {not_among(word, known)}")
     if normalize and softcap:
@@ -121,19 +120,19 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
         report.facts["queries without keys"] = words
         if empty not in ("any", words):
             report.findings.append(f"queries without keys: {words}, expected {empty}")
-    wrong = [case for case in cases if not case.is_given_by(case.expected)]
+    wrong = [case for case in cases if not case.is_right]
     expected = words_of([case.expected for case in cases])  # all sizes tell the rule
     alike = words_of([case.expected for case in wrong or cases])
-    facts = words_of([case.fitted for case in wrong or cases])
+    facts = words_of([case.fitted for case in wrong or cases], 2 * KINDS[audited.dtype].fact)
     facts |= {x: expected[x] for x in facts if facts[x] == alike.get(x)}
     report.facts |= facts
-    if not wrong:
-        return
     told = [
         f"{x}: {words}, expected {expected.get(x, 'none')}"
         for x, words in facts.items()
         if words != expected.get(x)
     ]
+    if not wrong:
+        return
     where = "all inputs" if len(wrong) == len(cases) else "; ".join(case.words for case in wrong)
     report.findings += [*_explained(cases, wrong, told), f"wrong in {where}"]
 
@@ -144,7 +143,7 @@ def _explained(cases: list[Case], wrong: list[Case], told: list[str]) -> list[st
     """
     for mistake, of in MISTAKES.items():
         if all(case.is_given_by(case.expected, of) for case in cases):
-            return [mistake]
+            return [mistake] if mistake else told
         if (told or mistake) and all(case.is_given_by(case.fitted, of) for case in cases):
             return [*told, *filter(None, [mistake])]
     size = np.median([case.errors(case.expected).mean() for case in wrong])
