@@ -84,6 +84,22 @@ def test_what_nothing_explains_is_described(words):
     assert words in " ".join(str(audit(DESCRIBED[words])).split())
 
 
+OF_ONE_INPUT = {
+    "views of (batch, n, heads, d)": (
+        lambda q, k, v: attention(q, k, np.ravel(v, order="K").reshape(v.shape))  # as contiguous
+    ),
+    "batch 1": lambda q, k, v: attention(q, k, v) * (1 + (len(q) == 1)),
+    "n_queries 1, n_keys 256": (
+        lambda q, k, v: attention(q, k, v) * (1 + (q.shape[2] == 1 and k.shape[2] % 64 == 0))
+    ),
+}
+
+
+@pytest.mark.parametrize("words", OF_ONE_INPUT)
+def test_a_mistake_in_one_input_alone_is_found(words):
+    assert audit(OF_ONE_INPUT[words]).findings[-1] == f"wrong in {words}"
+
+
 def test_a_mistake_of_decoding_is_told_with_its_inputs():
     def without_window(q, k, v):
         decodes = q.shape[2] == 1
@@ -93,7 +109,7 @@ def test_a_mistake_of_decoding_is_told_with_its_inputs():
     assert audit(without_window, mask="window-16").findings == [
         "scores: q·k, expected q·k / d_k^1/2",
         "keys: all, expected from 15 before the query's own to the query's own",
-        "wrong in n_queries 1, n_keys 262",
+        "wrong in n_queries 1, n_keys 256; n_queries 1, n_keys 262",
     ]
 
 

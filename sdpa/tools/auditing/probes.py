@@ -1,6 +1,7 @@
 """Inputs that tell attentions apart, and what an audited function makes of them."""
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -102,9 +103,11 @@ class Audited:
         usual = {"batch": 2, "n_heads": max(3, 2 * self.groups), "n_queries": 16, "n_keys": 16}
         return usual | {"d_k": self.d_k, "d_v": self.d_k} | self.fixed
 
-    def draw(self, spread: float, largest_score: int = 0, **sizes: int) -> Attention:
+    def draw(
+        self, spread: float, largest_score: int = 0, views: bool = False, **sizes: int
+    ) -> Attention:
         """The expected attention of random arrays with a spread of scores; beside a largest score,
-        they are near it, and near minus this number in other rows.
+        they are near it, and near minus this number in other rows. Views have heads after n.
         """
         batch, n_heads, n_queries, n_keys, d_k, d_v = (self.sizes | sizes).values()
         multiplier = self.gain or 1 / resolve_divisor(self.scaling, d_k, n_keys)
@@ -116,11 +119,12 @@ class Audited:
             k[..., 0] = (largest_score / multiplier) ** 0.5
             q[..., 0] = k[0, 0, 0, 0] * (-1.0) ** np.arange(n_queries)
         q, k, v = (x.astype(self.dtype).astype(float) for x in (q, k, v))
+        arrays = [q, *(np.repeat(x, self.groups, axis=1) for x in (k, v))]
+        if views:
+            arrays = [x.swapaxes(1, 2).copy().swapaxes(1, 2) for x in arrays]
         seen = np.broadcast_to(self.seen(n_queries, n_keys), (batch, n_heads, n_queries, n_keys))
         return Attention(
-            q,
-            np.repeat(k, self.groups, axis=1),
-            np.repeat(v, self.groups, axis=1),
+            *arrays,
             self.groups,
             multiplier,
             self.cap,
@@ -153,6 +157,9 @@ class Audited:
             f"n_heads {2 * self.sizes['n_heads']}",
             f"d_k {3 * self.d_k}",
             f"d_v {2 * self.d_k + 24}",
+            "views of (batch, n, heads, d)",
+            "batch 1",
+            "n_queries 1, n_keys 256",  # of full pages
             "n_queries 1, n_keys 262",
             "n_queries 130, n_keys 262",
             "n_queries 5, n_keys 514",
@@ -161,11 +168,12 @@ class Audited:
         )
         cases: list[Case] = []
         for words in inputs:
-            sizes = {name: int(n) for name, n in map(str.split, words.split(","))}
+            sizes = {name: int(n) for name, n in re.findall(r"(\w+) (\d+)", words)}
             if not self.fixed.items() <= (self.fixed | sizes).items():
                 continue
-            a = self.draw(3, **sizes)
-            other = self.draw(0.5, **sizes | {"largest_score": 0})
+            views = "views" in words
+            a = self.draw(3, views=views, **sizes)
+            other = self.draw(0.5, views=views, **sizes | {"largest_score": 0})
             try:
                 found, weights = self.output(a), self.weights(other)
             except WrongOutputError as error:
@@ -180,7 +188,7 @@ class Audited:
         return cases
 
     def arrays(self, a: Attention) -> list[Array]:
-        """The q, k and v that the function gets."""
+        """The q, k and v that the function gets, views where those of the attention are."""
         return [x.astype(self.dtype) for x in (a.q, a.k[:, :: a.groups], a.v[:, :: a.groups])]
 
     def output(self, a: Attention) -> Array:
