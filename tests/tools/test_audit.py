@@ -48,13 +48,15 @@ def test_each_mistake_is_found_and_no_other_claims_it(words, monkeypatch):
 
     def planted(_, a):
         found = np.nan_to_num(MISTAKES[words](a))
+        found[~found.any(axis=-1)] = math.nan
         assert found.shape == (*a.q.shape[:3], a.v.shape[3])
         return found
 
     monkeypatch.setattr(Audited, "output", planted)
     mask = "causal" if "mask" in words else "none"
     sink = 0.5 if "sink" in words else None
-    assert audit(attention, groups=2, mask=mask, sink=sink).findings[0] == words
+    dtype = "float16" if "float16" in words else "float64"
+    assert audit(attention, dtype=dtype, groups=2, mask=mask, sink=sink).findings[0] == words
 
 
 DESCRIBED = {
@@ -64,7 +66,7 @@ DESCRIBED = {
     "keys: others; batch entry 0, head 0, query 0 sees [ 0 1 2 ... 12 13 14] of 16, expected all": (
         lambda q, k, v: attention(q, k[:, :, :-1], v[:, :, :-1])
     ),
-    "q·k / d_k^1/2 keys: others; batch entry 0, head 0, query 0 sees [] of 262, expected all": (
+    "q·k / d_k^1/2 keys: others; batch entry 0, head 0, query 0 sees [] of 256, expected all": (
         lambda q, k, v: attention(q, k, v, "1") / (q.shape[2] > 1)
     ),
     "WRONG d_k 64: expected that the function returns its output alone, got tuple": (
@@ -113,6 +115,19 @@ def test_a_mistake_of_decoding_is_told_with_its_inputs():
     ]
 
 
+def test_a_product_beyond_half_precision_is_found_before_the_scale_alone():
+    def scaled_after(q, k, v, factor=1.0):
+        scores = np.float16(q.astype("f4") * factor @ k.mT) / np.float32(8 * factor)
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        return weights / weights.sum(axis=-1, keepdims=True) @ v
+
+    of_one_width = partial(audit, dtype="float16", scaling="8")
+    assert of_one_width(partial(scaled_after, factor=1 / 8)).findings == []
+    named, where = of_one_width(scaled_after).findings
+    assert named == "q·k is more than float16 has, before the scale (PaddlePaddle/Paddle#41933)"
+    assert where == "wrong in largest_score 10000"
+
+
 def test_changed_arguments_and_rows_that_are_no_number_are_told():
     def scales_in_place(q, k, v):
         q *= 0.125
@@ -125,9 +140,10 @@ def test_changed_arguments_and_rows_that_are_no_number_are_told():
 
 
 def test_factors_of_gradients_are_told():
-    of_one_size = partial(audit, attention, mask=np.ones((16, 16), bool))
+    of_one_size = partial(audit, in_single, mask=np.ones((16, 16), bool))
     for d_k in (24, 256):  # beside which the change along one step may be near 0
         assert of_one_size(d_k=d_k, dtype="float16", backward=backward).findings == []
+    of_one_size = partial(of_one_size, dtype="float32")
     for factor in (8, 1.05, 0):
         found = of_one_size(backward=partial(backward, factor=factor)).findings
         assert found == [f"dq: {factor} times the right one"]

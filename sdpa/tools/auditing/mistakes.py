@@ -63,4 +63,7 @@ MISTAKES: dict[str, Mistake] = {
     "no maximum is subtracted: e^s is 0 or inf (prescient-design/e3tools#3)": (
         lambda a: np.where(np.abs(a.top) > _FAR, 0, a.output)
     ),
+    "q·k is more than float16 has, before the scale (PaddlePaddle/Paddle#41933)": (
+        lambda a: np.where(np.abs(a.q @ a.k.mT).max(axis=-1, keepdims=True) > 65504, 0, a.output)
+    ),
 }
