@@ -159,6 +159,20 @@ def test_what_a_backward_or_a_function_raises_is_a_finding():
     assert "raise SystemExit: 0" in str(audit(lambda *_: sys.exit(0)))
 
 
+@pytest.mark.parametrize("reads", [True, False])
+def test_nan_in_hidden_values_is_told_if_it_reaches_the_output(reads):
+    seen = np.arange(16) < 10
+
+    def function(q, k, v):
+        hidden = v[:, :, ~seen].sum() if reads else 0
+        return attention(q, k[:, :, seen], v[:, :, seen]) + 0 * hidden
+
+    report = audit(function, mask=seen)
+    assert report.findings == []
+    assert report.facts["NaN in hidden k"] == "no effect"
+    assert report.facts["NaN in hidden v"] == ("reaches the output" if reads else "no effect")
+
+
 def test_slopes_are_fitted_by_head():
     reverse = partial(attention, slopes=BY_HEAD[::-1])
     found = audit(reverse, alibi=NUMBERS).findings[0]

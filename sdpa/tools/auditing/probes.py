@@ -193,6 +193,20 @@ class Audited:
                 break  # most sizes have the same error
         return cases
 
+    def of_nan(self, case: Case) -> dict[str, str]:
+        """What NaN in k and in v does at keys that no query sees."""
+        a, effects = case.expected, {}
+        is_idle = a.hidden.all(axis=(1, 2))[:, None, :, None]
+        for name in "kv":
+            x = np.where(is_idle, math.nan, getattr(a, name))
+            try:
+                found = self.output(replace(a, **{name: x}))
+                is_same = np.array_equal(found, case.found, equal_nan=True)
+                effects[f"NaN in hidden {name}"] = "no effect" if is_same else "reaches the output"
+            except (Exception, SystemExit) as error:  # whatever it raises is a result
+                effects[f"NaN in hidden {name}"] = f"raises {type(error).__name__}: {error}"
+        return effects
+
     def arrays(self, a: Attention) -> list[Array]:
         """The q, k and v that the function gets, views where those of the attention are."""
         return [x.astype(self.dtype) for x in (a.q, a.k[:, :: a.groups], a.v[:, :: a.groups])]

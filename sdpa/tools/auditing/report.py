@@ -120,6 +120,9 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
         report.facts["queries without keys"] = words
         if empty not in ("any", words):
             report.findings.append(f"queries without keys: {words}, expected {empty}")
+    hiding = [case for case in cases if case.expected.hidden.all(axis=(1, 2)).any()]
+    for case in hiding[:1]:
+        report.facts |= audited.of_nan(case)
     wrong = [case for case in cases if not case.is_right]
     expected = words_of([case.expected for case in cases])  # all sizes tell the rule
     alike = words_of([case.expected for case in wrong or cases])
