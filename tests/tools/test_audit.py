@@ -152,10 +152,31 @@ def test_factors_of_gradients_are_told():
         assert found == ["dq: no multiple of the right one"]
 
 
+def test_gradients_that_are_wrong_in_long_rows_or_of_wide_values_are_told():
+    def of_one_block(q, k, v, upstream):
+        dq, dk, dv = backward(q, k, v, upstream)
+        return dq, dk * (np.arange(k.shape[2]) < 128)[:, None], dv * (1 + (v.shape[3] > 64))
+
+    assert audit(attention, backward=backward).findings == []
+    assert audit(attention, backward=of_one_block).findings == [
+        "dk: no multiple of the right one, in n_keys 256",
+        "dv: 2 times the right one, in d_v 152",
+    ]
+
+    def of_one_width(q, k, v, upstream):
+        if v.shape[3] != 64:
+            raise ValueError("expected one width")
+        return backward(q, k, v, upstream)
+
+    report = audit(attention, backward=of_one_width)
+    assert (report.findings, report.facts["dv"]) == ([], "right")
+    assert report.facts["d_v 152"] == "backward raises ValueError: expected one width"
+
+
 def test_what_a_backward_or_a_function_raises_is_a_finding():
     # One gradient for each query head, in place of the sums of groups.
     found = audit(attention, groups=2, backward=lambda q, *_: (q, q, q)).findings
-    assert "backward raises ValueError: shape-mismatch" in found[1]
+    assert "backward raises ValueError: shape-mismatch" in found[0]
     assert "raise SystemExit: 0" in str(audit(lambda *_: sys.exit(0)))
 
 

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -148,6 +148,14 @@ class Audited:
         reach = reach_of(self.mask.removesuffix("-first"), (*NAMES, "causal-first"))
         return reach.sees(own, np.arange(n_keys))
 
+    def possible(self, inputs: Iterable[str]) -> dict[str, dict[str, int]]:
+        """The sizes of the inputs in words that have those which the options decide."""
+        sizes = {
+            words: {name: int(n) for name, n in re.findall(r"(\w+) (\d+)", words)}
+            for words in inputs
+        }
+        return {x: of for x, of in sizes.items() if self.fixed.items() <= (self.fixed | of).items()}
+
     def cases(self, findings: list[str], errors: dict[str, str]) -> list[Case]:
         """What the function makes of inputs; an output that is none is a finding, and what it
         raises an error.
@@ -173,10 +181,7 @@ class Audited:
             f"largest_score {kind.largest_score}, n_queries 130, n_keys 262",  # of several blocks
         )
         cases: list[Case] = []
-        for words in inputs:
-            sizes = {name: int(n) for name, n in re.findall(r"(\w+) (\d+)", words)}
-            if not self.fixed.items() <= (self.fixed | sizes).items():
-                continue
+        for words, sizes in self.possible(inputs).items():
             views = "views" in words
             a = self.draw(3, views=views, **sizes)
             other = self.draw(0.5, views=views, **sizes | {"largest_score": 0})

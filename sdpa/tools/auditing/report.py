@@ -155,25 +155,44 @@ def _explained(cases: list[Case], wrong: list[Case], told: list[str]) -> list[st
 
 
 def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None:
-    """Tell dq, dk and dv beside differences of the expected output, along several steps: along one
+    """Tell dq, dk and dv of several sizes; those that a backward raises for are no finding."""
+    inputs = f"d_k {audited.d_k}", f"d_v {2 * audited.d_k + 24}", "n_keys 256"
+    told: dict[str, dict[str, str]] = {"dq": {}, "dk": {}, "dv": {}}
+    for words, sizes in audited.possible(inputs).items():
+        try:
+            gradients = _gradients(audited, backward, sizes)
+        except (Exception, SystemExit) as error:  # whatever it raises is a result
+            raised = f"backward raises {type(error).__name__}: {error}"
+            if not told["dq"]:
+                report.findings.append(raised)
+                return
+            report.facts[words] = raised
+        else:
+            for name, multiple in gradients.items():
+                told[name][words] = multiple
+    for name, multiples in told.items():
+        wrong = {words: x for words, x in multiples.items() if x != "right"}
+        found = ", ".join(dict.fromkeys(wrong.values())) or "right"
+        report.facts[name] = found
+        if wrong:
+            where = f", in {'; '.join(wrong)}" if len(wrong) < len(multiples) else ""
+            report.findings.append(f"{name}: {found}{where}")
+
+
+def _gradients(audited: Audited, backward: Function, sizes: dict[str, int]) -> dict[str, str]:
+    """dq, dk and dv beside differences of the expected output, along several steps: along one
     alone, the change may be near 0, and most of it rounding.
     """
-    a, *steps = map(audited.draw, range(3, 11))
+    a, *steps = (audited.draw(spread, **sizes) for spread in range(3, 11))
     upstream = steps[0].output
-    try:
-        gradients = backward(*audited.arrays(a), upstream.astype(audited.dtype))
-        for name, gradient, *each in zip(
-            "qkv", gradients, *map(audited.arrays, steps), strict=True
-        ):
-            rates = 1e-6 * np.tensordot(each, np.asarray(gradient, float), 4)
-            moved = [getattr(a, name) + 1e-6 * getattr(b, name) for b in steps]
-            changes = [replace(a, **{name: x}).output - a.output for x in moved]
-            words = _multiple(rates, np.tensordot(changes, upstream, 4))
-            report.facts[f"d{name}"] = words
-            if words != "right":
-                report.findings.append(f"d{name}: {words}")
-    except (Exception, SystemExit) as error:  # whatever it raises is a result
-        report.findings.append(f"backward raises {type(error).__name__}: {error}")
+    gradients = backward(*audited.arrays(a), upstream.astype(audited.dtype))
+    found = {}
+    for name, gradient, *each in zip("qkv", gradients, *map(audited.arrays, steps), strict=True):
+        rates = 1e-6 * np.tensordot(each, np.asarray(gradient, float), 4)
+        moved = [getattr(a, name) + 1e-6 * getattr(b, name) for b in steps]
+        changes = [replace(a, **{name: x}).output - a.output for x in moved]
+        found[f"d{name}"] = _multiple(rates, np.tensordot(changes, upstream, 4))
+    return found
 
 
 def _multiple(rates: Array, right: Array) -> str:
