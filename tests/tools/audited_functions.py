@@ -110,7 +110,11 @@ REPORTED = [
     for formula, words in FORMULAS.items()
 ]
 REPORTED += [
-    (changed(sink=0), "(e^sink): 1, expected 1.649", {"sink": 0.5}),
+    (
+        changed(sink=0),
+        "by: the sum over keys + 1 (e^sink), expected the sum over keys + 1.649",
+        {"sink": 0.5},
+    ),
     (changed(ahead=0, last=False), "with queries at the first positions, expected", CAUSAL),
     (changed(ahead=-1, fill=-1e9), "keys: from the first to 1 before the query's own", CAUSAL),
     (
@@ -128,7 +132,7 @@ REPORTED += [
     (changed(slopes=-BY_HEAD), "+ -1 * slope * distance, expected", {"alibi": NUMBERS}),
     (changed(ahead=0, cap=9.0, fill=-9.0), "or minus the soft cap", CAUSAL | {"softcap": 9.0}),
     (in_turn, "scores: q·k of heads in turn", {"groups": 2}),
-    (in_single, "errors are about 2^-23 of the largest value\n  wrong in all inputs", {}),
+    (in_single, "not in float64\n  as if computed in float32: add --dtype float32\n", {}),
     (
         partial(in_blocks, keep=False),
         "blocks: borders at keys [ 64 128 192 256 320 384 448] of 514",

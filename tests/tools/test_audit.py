@@ -9,6 +9,7 @@ import pytest
 
 from sdpa import attention_gradients, audit
 from sdpa.tools.auditing.mistakes import MISTAKES
+from sdpa.tools.auditing.model import rounded
 from sdpa.tools.auditing.probes import Audited
 from tests.tools.audited_functions import (
     BY_HEAD,
@@ -170,14 +171,14 @@ def test_gradients_that_are_wrong_in_long_rows_or_of_wide_values_are_told():
 
     report = audit(attention, backward=of_one_width)
     assert (report.findings, report.facts["dv"]) == ([], "right")
-    assert report.facts["d_v 152"] == "backward raises ValueError: expected one width"
+    assert "backward raises ValueError: expected one width" in report.facts["d_v 152"]
 
 
 def test_what_a_backward_or_a_function_raises_is_a_finding():
     # One gradient for each query head, in place of the sums of groups.
     found = audit(attention, groups=2, backward=lambda q, *_: (q, q, q)).findings
     assert "backward raises ValueError: shape-mismatch" in found[0]
-    assert "raise SystemExit: 0" in str(audit(lambda *_: sys.exit(0)))
+    assert "raises SystemExit: 0" in str(audit(lambda *_: sys.exit(0)))
 
 
 @pytest.mark.parametrize("reads", [True, False])
@@ -190,8 +191,28 @@ def test_nan_in_hidden_values_is_told_if_it_reaches_the_output(reads):
 
     report = audit(function, mask=seen)
     assert report.findings == []
-    assert report.facts["NaN in hidden k"] == "no effect"
-    assert report.facts["NaN in hidden v"] == ("reaches the output" if reads else "no effect")
+    assert report.facts["NaN at hidden keys"] == ("reaches the output" if reads else "no effect")
+
+
+def in_brain_floats(q, k, v, factor=1.0):
+    """Rounded as most kernels do: the arrays, scores, weights and output."""
+
+    def rounds(x):
+        return rounded(x, "bfloat16")
+
+    scores = rounds(rounds(np.float32(q) @ np.float32(k).mT) * np.float32(factor / 8))
+    shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return rounds(rounds(shares / shares.sum(axis=-1, keepdims=True)) @ np.float32(v))
+
+
+def test_brain_floats_have_a_tolerance_of_their_own():
+    of_one_width = partial(audit, scaling="8")
+    assert of_one_width(in_brain_floats, dtype="bfloat16").findings == []
+    found = of_one_width(partial(in_brain_floats, factor=1.02), dtype="bfloat16").findings
+    assert found == ["scores: 0.1275 * q·k, expected 0.125 * q·k", "wrong in all inputs"]
+    other = of_one_width(in_brain_floats)
+    assert other.verdict == "right in bfloat16, not in float64"
+    assert other.findings == ["as if computed in bfloat16: add --dtype bfloat16"]
 
 
 def test_slopes_are_fitted_by_head():
@@ -210,5 +231,7 @@ def test_the_page_lists_every_mistake_and_shows_what_an_audit_prints():
 def test_wrong_expectations_are_refused():
     with pytest.raises(ValueError, match="expected a divisor of 3 heads, got"):
         audit(attention, groups=1.5)
-    with pytest.raises(ValueError, match="dtype: expected one of float64, float32, float16, got"):
+    with pytest.raises(
+        ValueError, match="dtype: expected one of float64, float32, float16, bfloat16, got"
+    ):
         audit(attention, dtype="floaty")

@@ -107,7 +107,7 @@ def _with_blocks(a: Attention, logs: Array) -> Attention:
 
 
 def _with_sums(a: Attention, weights: Array, kind: Kind) -> Attention:
-    """The attention with the sums of weights: the expected ones; else a total, or beside a sink."""
+    """The attention with the sums of weights: the expected ones, or 1; else a total, or beside a sink."""
     rows = a.seen.any(axis=-1, keepdims=True)
     sums = weights.sum(axis=-1, keepdims=True)
     shares = np.exp(a.masked).sum(axis=-1, keepdims=True)
@@ -115,13 +115,15 @@ def _with_sums(a: Attention, weights: Array, kind: Kind) -> Attention:
     sink = sinks.max(axis=(0, 2), keepdims=True, where=rows, initial=0)[0]
     trials = [
         (1.0, np.exp(a.sink)),
+        (1.0, np.zeros_like(a.sink)),
         (sums.mean(where=rows), np.zeros_like(a.sink)),
         (1.0, sink),
     ]
     fitted = [total * np.where(e > 0, shares / (shares + e), 1) for total, e in trials]
     errors = [np.abs(x / sums - 1).max(where=rows, initial=0) for x in fitted]
     errors = np.nan_to_num(errors, nan=inf)
-    best = 0 if errors[0] < kind.sums else int(np.argmin(errors))
+    errors[:2][errors[:2] < kind.sums] = 0
+    best = int(np.argmin(errors))
     total, e_sink = trials[best] if errors[best] < kind.error else (nan, 0.0)
     return replace(a, total=total, sink=np.log(e_sink))
 
@@ -136,13 +138,12 @@ def words_of(attentions: list[Attention], near: float = 0.001) -> dict[str, str]
         _formula(name, [(a, a.coefficients[name]) for a in given if name in a.coefficients], near)
         for name in dict.fromkeys(name for a in given for name in a.coefficients)
     ]
+    e_sink = _formula("1", [(a, np.exp(a.sink)) for a in given], near) + " (e^sink)"
     return {
         "scores": " + ".join(scores) or "none",
         "keys": _keys(attentions),
         "weights sum to": _formula("1", [(a, a.total) for a in given], near),
-        "in the sum beside the keys (e^sink)": _formula(
-            "1", [(a, np.exp(a.sink)) for a in given], near
-        ),
+        "the softmax divides by": f"the sum over keys + {e_sink}".removesuffix(" + 0 (e^sink)"),
         "blocks": max((a.blocks for a in given), key=len),
     }
 

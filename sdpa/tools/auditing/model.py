@@ -37,7 +37,20 @@ KINDS = {
     "float64": Kind(2.0**-1022, 2.0**-48, 0.001, 1e-5, 0.0005, 20000),
     "float32": Kind(2.0**-126, 2.0**-19, 0.001, 1e-5, 0.0005, 20000),
     "float16": Kind(2.0**-14, 2.0**-8, 0.02, 0.002, 0.005, 127),
+    "bfloat16": Kind(2.0**-14, 2.0**-6, 0.05, 0.005, 0.005, 127),
 }
+
+
+def rounded(x: Array, kind: str) -> Array:
+    """Numbers in a type; those of bfloat16, the upper half of float32, are in arrays of float32.
+
+    >>> rounded(np.array([1 + 2**-8, 1.01]), "bfloat16").tolist()
+    [1.0, 1.0078125]
+    """
+    if kind != "bfloat16":
+        return x.astype(kind)
+    bits = x.astype("f4").view("u4")
+    return np.asarray((bits + 0x7FFF + (bits >> 16 & 1) & 0xFFFF0000).view("f4"))
 
 
 @dataclass(frozen=True, eq=False)

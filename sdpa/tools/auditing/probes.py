@@ -2,10 +2,11 @@
 
 import math
 import re
+import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from sdpa.masks import NAMES, broadcast_mask, reach_of
 from sdpa.scaling import Rule, resolve_divisor
 from sdpa.tools.auditing.facts import fit, words_of
 from sdpa.tools.auditing.mistakes import MISTAKES, Mistake
-from sdpa.tools.auditing.model import KINDS, Array, Attention
+from sdpa.tools.auditing.model import KINDS, Array, Attention, Kind, rounded
 
 Function = Callable[..., Any]  # of arrays
 
@@ -23,14 +24,30 @@ class WrongOutputError(Exception):
     """What a function returned, though nothing was raised, in words."""
 
 
-class Case(NamedTuple):
-    """The output of an input, the expected attention, and the one that other weights show."""
+def raised(error: BaseException) -> str:
+    """What a function raised, and where."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [x for x in frames if "site-packages" not in x.filename and x.filename != __file__]
+    where = "".join(f" ({x.filename.split('/')[-1]}, line {x.lineno})" for x in own[-1:])
+    return f"raises {type(error).__name__}: {error}{where}"
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """The output of an input, and the weights of another one, beside the expected attentions."""
 
     words: str
-    rounding: float  # the largest relative error of a right function
+    kind: Kind
     found: Array
     expected: Attention
-    fitted: Attention
+    weights: Array
+    weighted: Attention
+
+    @cached_property
+    def fitted(self) -> Attention:
+        """The attention that the weights show, of this input."""
+        a = self.expected
+        return replace(fit(self.weighted, self.weights, self.kind), q=a.q, k=a.k, v=a.v)
 
     def errors(self, a: Attention, mistake: Mistake = MISTAKES[""]) -> Array:
         """The largest difference of each row from an attention with a mistake, beside the largest
@@ -42,11 +59,10 @@ class Case(NamedTuple):
         largest = max(np.abs(a.v).max(), np.abs(found).max())
         try:
             given = mistake(a)
-            errors = np.abs(found - given)
+            is_near = np.isfinite(self.found) | (given == 0)
+            errors = np.where(is_near, np.abs(found - given), math.inf).max(axis=-1) / largest
         except ValueError:
             return np.array(math.inf)
-        is_far = ~np.isfinite(self.found) & (given != 0)
-        errors = np.where(is_far, math.inf, errors).max(axis=-1) / largest
         is_told = a.has_keys & a.seen.any(axis=-1)
         return np.where(is_told, np.nan_to_num(errors, nan=math.inf), 0)
 
@@ -57,7 +73,7 @@ class Case(NamedTuple):
         """
         changes = a.weights * (1 - a.weights) * a.scores
         size = 1 + np.abs(changes).sum(axis=-1).max()
-        return bool(self.errors(a, mistake).max() < self.rounding * size)
+        return bool(self.errors(a, mistake).max() < self.kind.rounding * size)
 
     @property
     def is_right(self) -> bool:
@@ -121,13 +137,15 @@ class Audited:
         if largest_score:
             k[..., 0] = (largest_score / multiplier) ** 0.5
             q[..., 0] = k[0, 0, 0, 0] * (-1.0) ** np.arange(n_queries)
-        q, k, v = (x.astype(self.dtype).astype(float) for x in (q, k, v))
-        arrays = [q, *(np.repeat(x, self.groups, axis=1) for x in (k, v))]
+        q, k, v = (rounded(x, self.dtype).astype(float) for x in (q, k, v))
+        k, v = (np.repeat(x, self.groups, axis=1) for x in (k, v))
         if views:
-            arrays = [x.swapaxes(1, 2).copy().swapaxes(1, 2) for x in arrays]
+            q, k, v = (x.swapaxes(1, 2).copy().swapaxes(1, 2) for x in (q, k, v))
         seen = np.broadcast_to(self.seen(n_queries, n_keys), (batch, n_heads, n_queries, n_keys))
         return Attention(
-            *arrays,
+            q,
+            k,
+            v,
             self.groups,
             multiplier,
             self.cap,
@@ -148,7 +166,7 @@ class Audited:
         reach = reach_of(self.mask.removesuffix("-first"), (*NAMES, "causal-first"))
         return reach.sees(own, np.arange(n_keys))
 
-    def possible(self, inputs: Iterable[str]) -> dict[str, dict[str, int]]:
+    def possible(self, inputs: Iterable[str]) -> dict[str, dict[str, Any]]:
         """The sizes of the inputs in words that have those which the options decide."""
         sizes = {
             words: {name: int(n) for name, n in re.findall(r"(\w+) (\d+)", words)}
@@ -190,31 +208,28 @@ class Audited:
             except WrongOutputError as error:
                 findings.append(f"{words}: {error}")
             except (Exception, SystemExit) as error:  # whatever it raises is a result
-                errors[words] = f"arrays of {self.dtype} raise {type(error).__name__}: {error}"
+                errors[words] = f"beside arrays of {self.dtype}, it {raised(error)}"
             else:
-                fitted = replace(fit(other, weights, kind), q=a.q, k=a.k, v=a.v)
-                cases.append(Case(words, kind.rounding, found, a, fitted))
+                cases.append(Case(words, kind, found, a, weights, other))
             if not cases:
                 break  # most sizes have the same error
         return cases
 
-    def of_nan(self, case: Case) -> dict[str, str]:
-        """What NaN in k and in v does at keys that no query sees."""
-        a, effects = case.expected, {}
-        is_idle = a.hidden.all(axis=(1, 2))[:, None, :, None]
-        for name in "kv":
-            x = np.where(is_idle, math.nan, getattr(a, name))
-            try:
-                found = self.output(replace(a, **{name: x}))
-                is_same = np.array_equal(found, case.found, equal_nan=True)
-                effects[f"NaN in hidden {name}"] = "no effect" if is_same else "reaches the output"
-            except (Exception, SystemExit) as error:  # whatever it raises is a result
-                effects[f"NaN in hidden {name}"] = f"raises {type(error).__name__}: {error}"
-        return effects
+    def of_nan(self, case: Case) -> str:
+        """What NaN in k and v does, at keys that no query sees."""
+        a = case.expected
+        is_idle = np.asarray(a.hidden.all(axis=(1, 2)))[:, None, :, None]
+        k, v = (np.where(is_idle, math.nan, x) for x in (a.k, a.v))
+        try:
+            found = self.output(replace(a, k=k, v=v))
+        except (Exception, SystemExit) as error:  # whatever it raises is a result
+            return raised(error)
+        is_same = np.array_equal(found, case.found, equal_nan=True)
+        return "no effect" if is_same else "reaches the output"
 
     def arrays(self, a: Attention) -> list[Array]:
         """The q, k and v that the function gets, views where those of the attention are."""
-        return [x.astype(self.dtype) for x in (a.q, a.k[:, :: a.groups], a.v[:, :: a.groups])]
+        return [rounded(x, self.dtype) for x in (a.q, a.k[:, :: a.groups], a.v[:, :: a.groups])]
 
     def output(self, a: Attention) -> Array:
         """The output of the function, if it is an array of the right shape, twice the same."""

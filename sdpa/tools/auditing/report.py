@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +12,8 @@ from sdpa.row_maps import RowMap
 from sdpa.scaling import SCALED, Rule
 from sdpa.tools.auditing.facts import words_of
 from sdpa.tools.auditing.mistakes import MISTAKES
-from sdpa.tools.auditing.model import KINDS, Array
-from sdpa.tools.auditing.probes import Audited, Case, Function
+from sdpa.tools.auditing.model import KINDS, Array, rounded
+from sdpa.tools.auditing.probes import Audited, Case, Function, raised
 
 _EMPTY = "any", "zero", "nan", "uniform"
 
@@ -25,16 +26,17 @@ class Audit:
         name: that of the function.
         findings: what is wrong, in words; empty if it is right.
         facts: what was read from its outputs, and its errors, by what they are about.
+        verdict: in words.
     """
 
     name: str
     findings: list[str]
     facts: dict[str, str]
+    verdict: str = ""
 
     def __str__(self) -> str:
-        verdict = "WRONG" if self.findings else "no findings"
         facts = (f"  {name}: {words}" for name, words in self.facts.items())
-        lines = f"audit of {self.name}: {verdict}", *self.findings, "what it does:", *facts
+        lines = f"audit of {self.name}: {self.verdict}", *self.findings, "what it does:", *facts
         return "\n  ".join(lines)
 
 
@@ -59,7 +61,8 @@ def audit(
         attention: attention(q, k, v) of NumPy arrays (batch, heads, n, d), with the output
             (batch, heads, n_queries, d_v); k and v have heads / groups heads.
         d_k: the width of most inputs.
-        dtype: the type of the arrays: float64, float32 or float16.
+        dtype: the type of the arrays: float64, float32, float16, or bfloat16, whose numbers are in
+            arrays of float32.
         scaling, softcap, sink: what the function should have, as in `sdpa.attention_weights`.
         normalize: in place of scaling, the gain of q and k that are divided by their lengths.
         mask: by name as there, queries at the last positions; at the first ones with `-first`, such
@@ -107,6 +110,7 @@ def audit(
         _tell(audited, report, empty)
         if backward and not report.findings:
             _tell_gradients(audited, backward, report)
+    report.verdict = report.verdict or ("WRONG" if report.findings else "right in all inputs tried")
     return report
 
 
@@ -122,36 +126,53 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
             report.findings.append(f"queries without keys: {words}, expected {empty}")
     hiding = [case for case in cases if case.expected.hidden.all(axis=(1, 2)).any()]
     for case in hiding[:1]:
-        report.facts |= audited.of_nan(case)
+        report.facts["NaN at hidden keys"] = audited.of_nan(case)
     wrong = [case for case in cases if not case.is_right]
     expected = words_of([case.expected for case in cases])  # all sizes tell the rule
     alike = words_of([case.expected for case in wrong or cases])
     facts = words_of([case.fitted for case in wrong or cases], 2 * KINDS[audited.dtype].fact)
     facts |= {x: expected[x] for x in facts if facts[x] == alike.get(x)}
     report.facts |= facts
+    if not wrong:
+        return
     told = [
         f"{x}: {words}, expected {expected.get(x, 'none')}"
         for x, words in facts.items()
         if words != expected.get(x)
     ]
-    if not wrong:
-        return
     where = "all inputs" if len(wrong) == len(cases) else "; ".join(case.words for case in wrong)
-    report.findings += [*_explained(cases, wrong, told), f"wrong in {where}"]
+    size = np.median([case.errors(case.expected).mean() for case in wrong])
+    found = _explained(cases, told)
+    if not found and (dtype := _computed_in(cases, audited.dtype, float(size))):
+        report.verdict = f"right in {dtype}, not in {audited.dtype}"
+        report.findings.append(f"as if computed in {dtype}: add --dtype {dtype}")
+        report.facts |= expected
+        return
+    about = f"errors are about 2^{np.log2(size):.0f} of the largest value"
+    nothing = [*told, f"nothing found gives all outputs; {about}"]
+    report.findings += [*(found or nothing), f"wrong in {where}"]
 
 
-def _explained(cases: list[Case], wrong: list[Case], told: list[str]) -> list[str]:
-    """The facts and the mistake that give all outputs, which are of other inputs than the fit; else
-    the facts and the size of errors.
+def _explained(cases: list[Case], told: list[str]) -> list[str]:
+    """The facts and the mistake that give all outputs, which are of other inputs than the fit; none
+    if nothing does.
     """
     for mistake, of in MISTAKES.items():
         if all(case.is_given_by(case.expected, of) for case in cases):
             return [mistake] if mistake else told
         if (told or mistake) and all(case.is_given_by(case.fitted, of) for case in cases):
             return [*told, *filter(None, [mistake])]
-    size = np.median([case.errors(case.expected).mean() for case in wrong])
-    about = f"errors are about 2^{np.log2(size):.0f} of the largest value"
-    return [*told, f"nothing found gives all outputs; {about}"]
+    return []
+
+
+def _computed_in(cases: list[Case], dtype: str, size: float) -> str:
+    """The type narrower than that of the arrays in which all outputs are right; empty for none."""
+    names = [*KINDS]
+    for name in names[names.index(dtype) + 1 :]:
+        kind = KINDS[name]
+        if size < kind.rounding / 4 and all(replace(x, kind=kind).is_right for x in cases):
+            return name
+    return ""
 
 
 def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None:
@@ -162,11 +183,10 @@ def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None
         try:
             gradients = _gradients(audited, backward, sizes)
         except (Exception, SystemExit) as error:  # whatever it raises is a result
-            raised = f"backward raises {type(error).__name__}: {error}"
             if not told["dq"]:
-                report.findings.append(raised)
+                report.findings.append(f"backward {raised(error)}")
                 return
-            report.facts[words] = raised
+            report.facts[words] = f"backward {raised(error)}"
         else:
             for name, multiple in gradients.items():
                 told[name][words] = multiple
@@ -179,13 +199,13 @@ def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None
             report.findings.append(f"{name}: {found}{where}")
 
 
-def _gradients(audited: Audited, backward: Function, sizes: dict[str, int]) -> dict[str, str]:
+def _gradients(audited: Audited, backward: Function, sizes: dict[str, Any]) -> dict[str, str]:
     """dq, dk and dv beside differences of the expected output, along several steps: along one
     alone, the change may be near 0, and most of it rounding.
     """
     a, *steps = (audited.draw(spread, **sizes) for spread in range(3, 11))
     upstream = steps[0].output
-    gradients = backward(*audited.arrays(a), upstream.astype(audited.dtype))
+    gradients = backward(*audited.arrays(a), rounded(upstream, audited.dtype))
     found = {}
     for name, gradient, *each in zip("qkv", gradients, *map(audited.arrays, steps), strict=True):
         rates = 1e-6 * np.tensordot(each, np.asarray(gradient, float), 4)

@@ -36,7 +36,7 @@ _OPTIONS = {
     "empty": "expected of queries without keys: zero, nan, uniform",
     "groups": "query heads per head of keys",
     "d_k": "width of the arrays (default: 64)",
-    "dtype": "float64 (the default), float32 or float16",
+    "dtype": "float64 (the default), float32, float16 or bfloat16",
 }
 
 _NUMBERS: dict[str, Callable[[str], object]] = {"d_k": int, "groups": int, "normalize": float}
@@ -67,6 +67,7 @@ def _function(target: str) -> Callable[..., object]:
         found: Callable[..., object] = pkgutil.resolve_name(target)
     except (Exception, SystemExit) as error:  # a script may end the process
         what = f"expected {_TARGET}, importable here, got {target}: {type(error).__name__}: {error}"
+        what += "; leave out .py" * (".py:" in target)
         raise argparse.ArgumentTypeError(what) from error
     if not callable(found):
         raise argparse.ArgumentTypeError(f"expected {_TARGET}, got {target}, which is no function")
