@@ -108,7 +108,7 @@ def scaled_dot_product_attention(
         q, k, scaling, mask, row_map, bias: as in `attention_weights`.
         v: values, (..., n_keys, d_v); leading axes of q, k and v broadcast, and heads may be fewer as
             in k. Those of hidden keys must be finite, too: 0 times NaN is NaN.
-        scale: as in PyTorch, the factor of the scores, in place of scaling: 1 / divisor.
+        scale: as in PyTorch, the factor of the scores, in place of the usual scaling: 1 / divisor.
         is_causal: as in PyTorch, True for a mask where the first query sees the first key alone: that
             of `causal` if there are as many queries as keys.
 
@@ -174,7 +174,7 @@ def trace(
     """Every step of softmax(q k^T / divisor) v, with its value.
 
     Args:
-        q, k, scaling, mask: as in `attention_weights`.
+        q, k, scaling, mask: as in `attention_weights`, with as many heads of k as of q.
         v: values, (..., n_keys, d_v); without them the trace ends at the weights.
 
     Returns:
@@ -223,7 +223,8 @@ def attention_gradients(
     With S = q k^T, w = softmax(S / divisor), O = w v, and J the Jacobian of each softmax row.
 
     Args:
-        q, k, v, scaling, mask: as in `scaled_dot_product_attention`.
+        q, k, v, scaling, mask: as in `scaled_dot_product_attention`, with as many heads of k and v
+            as of q.
         output_gradient: dL/dO, of the output's shape (..., n_queries, d_v).
 
     Raises:

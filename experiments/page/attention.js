@@ -145,7 +145,8 @@ const attention = (() => {
   const UNCLEAR = /(\^|\*\*)\s*-?\s*\d+\s*\/\s*[\d.]/; // an exponent, or not
   const PIECES = /\^\s*(?:-?\s*[\d.]+|\(\s*-?\s*[\d.]+\s*(?:\/\s*[\d.]+\s*)?\))|[\d.]+(?:e[-+]?\d+)?|\w+|\S/g;
 
-  /* The divisor of a rule such as d_k^1/2/ln(n_keys), in the grammar of sdpa/scaling.py; NaN for any other text. */
+  /* The divisor of a rule such as d_k^1/2/ln(n_keys), as in sdpa/scaling.py, but with e alone in a power of ten and no sign
+     after a sign; NaN for any other text. */
   function divisorOf(rule, width, length) {
     if (rule.trim() === "unscaled") return 1;
     const text = rule.replace(FRACTION, "$1^($2)");

@@ -8,6 +8,7 @@
   const charts = document.querySelector("#strip .bars").cloneNode(true);
   const title = charts.querySelector("#rule");
   const SEED = 0;
+  const ROUNDING = 1e-5; // of the divisor that a spread gives, and the field shows
   const NUMBERS = 2 ** 31, MOST_TRIALS = 300; // of the keys of a config
 
   /* What is wrong with the choices; empty if nothing is. */
@@ -20,7 +21,8 @@
     if (wide < narrow) return "Expected a divisor such as d_k^1/2; one that falls as d_k grows was meant as a factor.";
     if (!divisor) return "Expected a divisor above 0: a number, or a rule such as d_k^1/2 or max(8, d_k^1/2).";
     const given = Math.sqrt(width.value) / divisor;
-    return given >= spread.min && given <= Number(spread.max) ? "" : `Expected a spread ${range(spread)}; divided by ${words.digits(divisor)}, scores have ${words.digits(given)}.`;
+    const isOffered = given >= spread.min * (1 - ROUNDING) && given <= spread.max * (1 + ROUNDING);
+    return isOffered ? "" : `Expected a spread ${range(spread)}; divided by ${words.digits(divisor)}, scores have ${words.digits(given)}.`;
   }
 
   /* A config that measures a head, also with fewer keys. */

@@ -193,7 +193,7 @@ def calls_of_transformers(see: Callable[[Call], None], name: str) -> Iterator[No
             self, func: Any, types: object, args: Any = (), kwargs: Any = None
         ) -> Any:
             if func in softmax:
-                self.scores = (*args, None)[0]
+                self.scores = args[0] if args else (kwargs or {}).get("input")
             return func(*args, **(kwargs or {}))
 
     def record(

@@ -115,7 +115,7 @@ def _exact(name: str) -> Exact:
 
     formula = (
         "integral over the capped scores of a row and its sink, then over |q| "
-        "(sdpa.theory.mapped_rows); empty for the entropy under sigmoid, for a mass that is always "
+        "(sdpa.theory.special.mapped_rows); empty for the entropy under sigmoid, for a mass that is always "
         "1, and unless inputs is gaussian, without a key_mean, a spectrum, a correlation or a "
         "normalization, or the map is the plain softmax"
     )

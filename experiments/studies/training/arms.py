@@ -169,8 +169,8 @@ def words(runs: pd.DataFrame) -> Words:
         "Right: without the division, but with a smaller rate of W_Q and W_K, the decoder ends at "
         f"{best['none, slower']:.2f} nats, and with it at {best[DIVIDED]:.2f}. Left: from the large start, no rate "
         "that was tried closes the gap.\n"
-        "four blocks of one head, d_k = 64, 400 steps of Adam; losses of all held-out characters; points: medians of "
-        "nine runs; bars: second to eighth run; losses above 2.6 are cut",
+        "four blocks of one head, d_k = 64, 400 steps of Adam; losses of all held-out characters; points: medians over "
+        "runs; bars: lowest to highest of three runs, or second to eighth of nine; losses above 2.6 are cut",
     )
 
 
@@ -183,10 +183,10 @@ def _chosen(runs: pd.DataFrame, condition: str, start: str) -> pd.DataFrame:
 def _draw(runs: pd.DataFrame) -> Drawing:
     """A row for each condition that was run, with a panel for each start and a line for each arm."""
     shown = {
-        of_start + condition: rows
+        of_start + condition: _chosen(runs, condition, start)
         for condition in _CONDITIONS
+        if any(len(_chosen(runs, condition, start)) for start in _STARTS)
         for start, of_start in _STARTS.items()
-        if len(rows := _chosen(runs, condition, start))
     }
     height = 0.4 + 1.35 * len(shown)
     figure, axes = panels(len(shown), 2, (7.5, height), sharex=True, sharey=True)

@@ -29,7 +29,8 @@ def run(given: argparse.Namespace) -> int:
         ValueError: the files do not have the same heads and masks, or `sdpa.compare` refuses them.
     """
     options = options_of(given)
-    of_a, of_b = (_apart(read_heads([path], options)) for path in given.files)
+    read = [read_heads([path], options) for path in given.files]
+    of_a, of_b = map(_apart, read)
     numbers, others = ([layer.number for layer in layers] for layers in (of_a, of_b))
     with naming(*given.files):
         if numbers != others:
@@ -43,7 +44,7 @@ def run(given: argparse.Namespace) -> int:
         ]
     table.sort(key=lambda row: -row["divergence"])
     a, b = given.files
-    text = wrapped(f"Comparison of a, {a}, with b, {b}: {read_as(of_a[0])}")
+    text = wrapped(f"Comparison of a, {a}, with b, {b}: {read_as(read[0][0])}")
     tell(given, f"{text}\n{report(table)}", table)
     return 0
 

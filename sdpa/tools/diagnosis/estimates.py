@@ -34,7 +34,8 @@ class Estimate(NamedTuple):
 class Diagnosis:
     """Quantities of each head, by name: those of one run, or of the differences between two.
 
-    It prints as `sdpa diagnose` or `sdpa compare` does.
+    It prints as `sdpa diagnose` or `sdpa compare` does, but its advice is for the mask that was given
+    alone: the command leaves out what a causal mask would change.
     """
 
     # names of the axes of the heads: those of q without `batch`, n_queries and d_k

@@ -146,7 +146,7 @@ def _renamed(file: Arrays, kind: str) -> Arrays:
         before, after = first[: number.start()], first[number.end() :]
         pattern = f"{re.escape(before)}([0-9]+){re.escape(after)}"
         matches = [re.fullmatch(pattern, name) for name in others]
-        if all(matches):
+        if all(matches) and len({int(match[1]) for match in matches if match}) == len(others):
             return file | {f"{kind}.{match[1]}": file[match[0]] for match in matches if match}
     return file
 
