@@ -129,6 +129,22 @@ def test_a_product_beyond_half_precision_is_found_before_the_scale_alone():
     assert where == "wrong in largest_score 10000"
 
 
+def test_a_factor_of_some_heads_is_told_beside_the_expected_rule():
+    def of_heads(q, k, v):
+        return attention(q * np.resize([1, 0.5, 2], q.shape[1])[:, None, None], k, v)
+
+    found = audit(of_heads).findings[0]
+    assert found == "scores: (1, 0.5, 2) * q·k / d_k^1/2, expected q·k / d_k^1/2"
+
+
+def test_keys_to_the_own_one_are_told_so_where_no_later_one_exists():
+    def decodes_half_a_window(q, k, v):
+        return attention(q, k, v, behind=7 if q.shape[2] == 1 else 15, ahead=0)
+
+    words = "keys: from 7 before the query's own to the query's own, expected from 15 before"
+    assert words in audit(decodes_half_a_window, mask="window-16").findings[0]
+
+
 def test_changed_arguments_and_rows_that_are_no_number_are_told():
     def scales_in_place(q, k, v):
         q *= 0.125
@@ -136,8 +152,9 @@ def test_changed_arguments_and_rows_that_are_no_number_are_told():
 
     assert "or q or k changed?" in str(audit(scales_in_place))
     all_nan = audit(lambda *x: np.nan * attention(*x))
-    words = "keys: none: all outputs are 0 or no number, expected all"
+    words = "keys: none: all outputs are no number, expected all"
     assert all_nan.findings == [words, "wrong in all inputs"]
+    assert "all outputs are 0, expected all" in str(audit(lambda *x: 0 * attention(*x)))
 
 
 def test_factors_of_gradients_are_told():

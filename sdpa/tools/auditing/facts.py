@@ -26,7 +26,7 @@ def fit(a: Attention, weights: Array, kind: Kind) -> Attention:
         seen[is_equal] = False
     a = replace(a, seen=seen, empty=_empty(a, weights))
     if not seen.any():
-        return a
+        return replace(a, total=float(weights.mean()))
     a = _with_scores(a, logs, kind)
     is_tiny = replace(a, seen=np.ones_like(seen)).weights < kind.tiny  # under the rule found
     return _with_sums(replace(a, seen=a.seen | (~a.hidden & is_tiny)), weights, kind)
@@ -132,7 +132,8 @@ def words_of(attentions: list[Attention], near: float = 0.001) -> dict[str, str]
     """The facts of an attention at several sizes; a formula has a relative error of at most `near`."""
     given = [a for a in attentions if a.seen.any()]
     if not given:
-        return {"keys": "none: all outputs are 0 or no number"}
+        is_nan = np.isnan([a.total for a in attentions]).any()
+        return {"keys": f"none: all outputs are {'no number' if is_nan else '0'}"}
     scores = [
         # Biases have no effect at sizes without hidden keys.
         _formula(name, [(a, a.coefficients[name]) for a in given if name in a.coefficients], near)
@@ -154,13 +155,17 @@ def _formula(of: str, numbers: list[tuple[Attention, Array | float]], near: floa
     rest = np.concatenate([x for x, _ in by_size])
     if np.isnan(rest).any():
         return "no rule"
+    found: dict[str, list[str]] = {}
     for one, two in product(by_size[0][1], repeat=2):
         divided = np.concatenate([x / f[one] / f[two] for x, f in by_size])
         if np.ptp(divided) <= near * abs(divided[0]):
             words = f"{divided.mean():.4g} * {of}{one}{two}"
             break
+        found[f" * {of}{one}{two}"] = [f"{x:.3g}" for x in divided.round(6)]
     else:
-        words = f"({', '.join(dict.fromkeys(f'{x:.3g}' for x in rest.round(6)))}) * {of}"
+        # The fewest numbers are those of heads.
+        formula = min(found, key=lambda x: len({*found[x]}))
+        words = f"({', '.join(dict.fromkeys(found[formula]))}){formula}"
     return words.removeprefix("1 * ").removesuffix(" * 1")
 
 
@@ -192,7 +197,7 @@ def _keys(given: list[Attention]) -> str:
         low = x.min(where=seen > 0, initial=999)
         high = x.max(where=seen > 0, initial=-999)
         start = low if low > x.min() else -inf
-        stop = high if high < x.max() else inf
+        stop = high if high < x.max() or high == 0 else inf  # no later key may exist
         words = f"from {_position(start)} to {_position(stop)}{place}"
         rules[words] = (x >= low) & (x <= high)
     rules |= {"those of the mask": 1 - hidden, "those that the mask should hide": hidden}

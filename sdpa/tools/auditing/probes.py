@@ -72,7 +72,7 @@ class Case:
         A relative change e of a score s changes its weight w by w (1 - w) s e.
         """
         changes = a.weights * (1 - a.weights) * a.scores
-        size = 1 + np.abs(changes).sum(axis=-1).max()
+        size = 1 + np.abs(np.nan_to_num(changes)).sum(axis=-1).max()
         return bool(self.errors(a, mistake).max() < self.kind.rounding * size)
 
     @property

@@ -157,9 +157,11 @@ def _explained(cases: list[Case], told: list[str]) -> list[str]:
     """The facts and the mistake that give all outputs, which are of other inputs than the fit; none
     if nothing does.
     """
+    is_half = cases[0].kind.fact > KINDS["float32"].fact
     for mistake, of in MISTAKES.items():
         if all(case.is_given_by(case.expected, of) for case in cases):
-            return [mistake] if mistake else told
+            # Facts follow from a mistake, but not from one within the rounding of half precision.
+            return [*(told if is_half or not mistake else []), *filter(None, [mistake])]
         if (told or mistake) and all(case.is_given_by(case.fitted, of) for case in cases):
             return [*told, *filter(None, [mistake])]
     return []
