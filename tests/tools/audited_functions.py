@@ -81,6 +81,32 @@ def in_blocks(q, k, v, start=-np.inf, keep=True):
     return out / total
 
 
+BIAS = np.sin(np.arange(3 * 16 * 16)).reshape(3, 16, 16)
+
+
+def with_bias(q, k, v, factor=1.0):
+    """The bias as a row of products: a further channel for each key."""
+    n = k.shape[2]
+    more = np.broadcast_to(BIAS * factor * q.shape[3] ** 0.5, (*q.shape[:3], n))
+    ones = np.broadcast_to(np.eye(n), (*k.shape[:3], n))
+    q, k, d_k = np.concatenate([q, more], -1), np.concatenate([k, ones], -1), q.shape[3]
+    return attention(q, k, v, divisor=str(d_k**0.5))
+
+
+def with_rope(q, k, v, neighbours=False, late=True):
+    """Queries and keys in pairs of channels (i, i + d_k / 2), or of neighbours, turned."""
+
+    def turned(x, start):
+        half = x.shape[-1] // 2
+        one, two = (x[..., ::2], x[..., 1::2]) if neighbours else (x[..., :half], x[..., half:])
+        position = np.arange(start, start + x.shape[2])[:, None]
+        angle = position / 10000 ** (np.arange(half) / half)
+        cos, sin = np.cos(angle), np.sin(angle)
+        return np.concatenate([one * cos - two * sin, one * sin + two * cos], axis=-1)
+
+    return attention(turned(q, late * (k.shape[2] - q.shape[2])), turned(k, 0), v)
+
+
 def in_turn(q, k, v):
     return attention(q, *(np.tile(x, (1, 2, 1, 1)) for x in (k, v)))
 
@@ -132,6 +158,14 @@ REPORTED += [
     (changed(slopes=-BY_HEAD), "+ -1 * slope * distance, expected", {"alibi": NUMBERS}),
     (changed(ahead=0, cap=9.0, fill=-9.0), "or minus the soft cap", CAUSAL | {"softcap": 9.0}),
     (in_turn, "scores: q·k of heads in turn", {"groups": 2}),
+    (partial(with_bias, factor=-2.0), "+ -2 * bias, expected", {"bias": BIAS}),
+    (with_rope, "after RoPE (half) / d_k^1/2, expected", {"rope": "interleaved"}),
+    (attention, "scores: q·k / d_k^1/2, expected q·k after RoPE", {"rope": "half"}),
+    (
+        partial(with_rope, late=False),
+        "RoPE (half) with queries at the first positions, expected",
+        {"rope": "half"},
+    ),
     (in_single, "not in float64\n  as if computed in float32: add --dtype float32\n", {}),
     (
         partial(in_blocks, keep=False),
@@ -158,4 +192,7 @@ RIGHT = [
     (attention, {"groups": 2}),
     (of_unit_root_mean_squares, {"normalize": 8}),
     (in_blocks, {}),
+    (with_bias, {"bias": BIAS}),
+    (with_rope, {"rope": "half"}),
+    (partial(with_rope, neighbours=True), {"rope": "interleaved"}),
 ]

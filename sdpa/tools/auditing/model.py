@@ -1,6 +1,6 @@
 """An attention in double precision, whose scores are a sum of declared features of its inputs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -69,6 +69,8 @@ class Attention:
         total: the sum of weights, and of the share of the sink.
         blocks: the few keys at which ln(weight) less the expected score jumps, in any row, in words.
         empty: the output of queries that should see no key, in a word; empty for none.
+        bias: what scores should have beside the product, which broadcasts with them.
+        rope: whether scores may be of q and k that RoPE turns.
     """
 
     q: Array
@@ -85,6 +87,8 @@ class Attention:
     total: float = 1.0
     blocks: str = "none"
     empty: str = ""
+    bias: Array | float = 0.0
+    rope: bool = False
 
     @property
     def has_keys(self) -> Array:
@@ -102,7 +106,13 @@ class Attention:
         """Products of q and k, of which scores have one, times a number."""
         q, k, cap = self.q, self.k, self.cap
         products = q @ k.mT
-        return {
+        starts = {"": -self.distance[0, 0], " with queries at the first positions": 0}
+        turned = {
+            name + where: (pairs(q, start) @ pairs(k, 0).conj().mT).real
+            for where, start in starts.items()
+            for name, pairs in (ROPES.items() if self.rope else ())
+        }
+        return turned | {
             "q·k": products,
             "q·k of unit vectors": _unit(q) @ _unit(k).mT,
             "soft cap of scaled q·k": cap * np.tanh(products * self.multiplier / cap),
@@ -115,7 +125,11 @@ class Attention:
     @property
     def biases(self) -> dict[str, Array]:
         """What scores may have beside a product, each times a number."""
-        return {"slope * distance": self.slopes * self.distance, "hidden": self.hidden}
+        return {
+            "slope * distance": self.slopes * self.distance,
+            "hidden": self.hidden,
+            "bias": np.asarray(self.bias),
+        }
 
     @cached_property
     def scores(self) -> Array:
@@ -150,6 +164,21 @@ def softmax(scores: Array, axis: int = -1, sink: Array | float = -inf) -> Array:
     sums = np.logaddexp.reduce(scores, axis=axis, keepdims=True)
     shares = np.exp(scores - np.logaddexp(sums, sink))
     return np.where(scores == -inf, 0, shares)
+
+
+def _turned(pairs: list[Array], start: int) -> Array:
+    """Pairs of channels as complex numbers, turned by RoPE at positions from `start` on."""
+    n, n_pairs = pairs[0].shape[-2:]
+    rates = 10000.0 ** (-np.arange(n_pairs) / n_pairs)
+    angles = np.arange(start, start + n)[:, None] * rates
+    return np.asarray((pairs[0] + 1j * pairs[1]) * np.exp(1j * angles))
+
+
+# By the channels that make a pair: those of two halves, or neighbours.
+ROPES: dict[str, Callable[[Array, int], Array]] = {
+    "q·k after RoPE (half)": lambda x, start: _turned(np.split(x, 2, axis=-1), start),
+    "q·k after RoPE (interleaved)": lambda x, start: _turned([x[..., ::2], x[..., 1::2]], start),
+}
 
 
 def in_turn(x: Array, groups: int) -> Array:

@@ -105,13 +105,15 @@ class Audited:
     product: str
     biases: dict[str, float]
     groups: int
+    bias: Array
 
     @cached_property
     def fixed(self) -> dict[str, int]:
         """The sizes that a mask or numbers by head decide, and the width of a gain, because that of
         root mean squares is another one at each width.
         """
-        shape = np.broadcast_shapes(np.shape(self.mask), self.slopes.shape, self.sink.shape)
+        arrays = self.mask, self.bias, self.slopes, self.sink
+        shape = np.broadcast_shapes(*map(np.shape, arrays))
         names = "n_keys", "n_queries", "n_heads", "batch"
         sizes = {size: n for size, n in zip(names, shape[::-1], strict=False) if n > 1}
         return sizes | {"d_k": self.d_k} if self.gain else sizes
@@ -135,8 +137,9 @@ class Audited:
         q = normal((batch, n_heads, n_queries, d_k)) * size
         k, v = (normal((batch, n_heads // self.groups, n_keys, d)) for d in (d_k, d_v))
         if largest_score:
-            k[..., 0] = (largest_score / multiplier) ** 0.5
-            q[..., 0] = k[0, 0, 0, 0] * (-1.0) ** np.arange(n_queries)
+            # RoPE turns the last channel least.
+            k[..., -1] = (largest_score / multiplier) ** 0.5
+            q[..., -1] = k[0, 0, 0, -1] * (-1.0) ** np.arange(n_queries)
         q, k, v = (rounded(x, self.dtype).astype(float) for x in (q, k, v))
         k, v = (np.repeat(x, self.groups, axis=1) for x in (k, v))
         if views:
@@ -154,6 +157,8 @@ class Audited:
             self.sink,
             hidden=~seen,
             seen=seen,
+            bias=self.bias,
+            rope="RoPE" in self.product,
         )
 
     def seen(self, n_queries: int, n_keys: int) -> Array:

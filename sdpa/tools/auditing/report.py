@@ -15,6 +15,7 @@ from sdpa.tools.auditing.mistakes import MISTAKES
 from sdpa.tools.auditing.model import KINDS, Array, rounded
 from sdpa.tools.auditing.probes import Audited, Case, Function, raised
 
+_ROPES = "none", "half", "interleaved"
 _EMPTY = "any", "zero", "nan", "uniform"
 
 
@@ -51,6 +52,8 @@ def audit(
     softcap: float = 0.0,
     sink: npt.ArrayLike | None = None,
     alibi: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    rope: str = "none",
     groups: int = 1,
     empty: str = "any",
     backward: Function | None = None,
@@ -69,6 +72,9 @@ def audit(
             as `causal-first` (PyTorch's `is_causal`); or an array (..., n_queries, n_keys), as for
             padding, whose sizes are then those of all inputs.
         alibi: the slope of a bias -slope (query position - key position), or one for each head.
+        bias: what is added to scores, (..., n_queries, n_keys), whose sizes are those of all inputs.
+        rope: the channels of q and k that make a pair of RoPE, whose base is 10000: half (those of
+            two halves), interleaved (neighbours), or none. Queries are at the last positions.
         groups: query heads per head of keys and values, in consecutive order.
         empty: the output of queries that see no key: zero, nan, uniform (the mean of all values),
             or any.
@@ -81,13 +87,24 @@ def audit(
     >>> audit(scaled_dot_product_attention, scaling="unscaled").findings
     ['scores: q·k / d_k^1/2, expected q·k', 'wrong in all inputs']
     """
-    for option, word, known in ("dtype", dtype, KINDS), ("empty", empty, _EMPTY):
+    for option, word, known in (
+        ("dtype", dtype, KINDS),
+        ("empty", empty, _EMPTY),
+        ("rope", rope, _ROPES),
+    ):
         if word not in known:
             raise ValueError(f"{option}: {not_among(word, known)}")
     if normalize and softcap:
         raise ValueError(f"softcap: expected 0 beside a gain of unit vectors, got {softcap}")
+    if rope != "none" and (softcap or normalize or d_k % 8):
+        raise ValueError(
+            f"rope: expected no soft cap, no gain, and a multiple of 8 as d_k, got {d_k}"
+        )
     sinks = RowMap.with_sinks(softcap, sink).sink
     product = "soft cap of scaled q·k" if softcap else "q·k of unit vectors" if normalize else "q·k"
+    if rope != "none":
+        product = f"q·k after RoPE ({rope})"
+    biases = {"slope * distance": alibi, "bias": bias}
     audited = Audited(
         function=attention,
         dtype=dtype,
@@ -99,8 +116,9 @@ def audit(
         sink=np.reshape(-math.inf if sinks is None else sinks, (-1, 1, 1)),
         slopes=np.reshape(np.asarray(1 if alibi is None else alibi, float), (-1, 1, 1)),
         product=product,
-        biases={} if alibi is None else {"slope * distance": 1.0},
+        biases={name: 1.0 for name, given in biases.items() if given is not None},
         groups=groups,
+        bias=np.asarray(0 if bias is None else bias, float),
     )
     n_heads = audited.sizes["n_heads"]
     if groups not in range(1, n_heads + 1) or n_heads % groups:

@@ -32,6 +32,8 @@ _OPTIONS = {
     "softcap": "expected soft cap",
     "sink": "expected logit, or FILE.npy: one for each head",
     "alibi": "expected slope, or FILE.npy: one for each head",
+    "bias": "FILE.npy: expected beside q·k in scores",
+    "rope": "expected pairs of channels: half or interleaved",
     "normalize": "expected gain of unit q and k",
     "empty": "expected of queries without keys: zero, nan, uniform",
     "groups": "query heads per head of keys",
