@@ -54,7 +54,7 @@ _ADVICE = {
         "of the documents, or a mask of blocks; the numbers above are those within documents."
     ),
     "sink": (
-        "the top key gets most of the weight. A key-value cache must not drop it: without it, other "
+        "the top key gets most of the weight. Keep this key in a short key-value cache: without it, other "
         "keys get its weight."
     ),
 }
