@@ -100,9 +100,8 @@ _LEAST_PEAK = 1e-4
 # of 0.1 changes a median by 3e-4, and one of 1e-8 by 4e-6.
 _NEARBY = 1e-3
 _WIDEST = 40.0  # of z_1 - z_2: a normal score is never as large; 20 changes a median by 8e-6
-# So far below the upper limit of a root, as a factor, norm / t is at least that of the root, which
-# gives a lower limit. Values from 1e-14 to 1e-2 change a median by at most 7e-4: bisections stop at
-# other places.
+# The lower limit of a root is its upper limit times this: norm / t is larger there than at the root.
+# Values from 1e-14 to 1e-2 change a median by at most 7e-4, because bisections stop elsewhere.
 _FAR = 1e-9
 _LAST_STEP = 2e-3  # of the logarithm of a median; 1e-4 changes one by 5e-4, and 5e-2 by 1e-3
 _STEPS = 30  # of the search, which no setup needs more than five of

@@ -189,11 +189,15 @@ def _survival_kernel(
     its Fourier transform, e^(-sigma^2 w^2 / 2) / Gamma(1 - i w): a smooth function, which falls off
     to both sides and may be negative.
 
-          1 |----- G                    kappa is 0 beyond `of_kappa` and 8.2 sigma + 3 (from u = -shift),
-            |     '.       .-. kappa    and G has vanished from u[-1] on: the integral is over
-            |       '.   .'   '.        low..high alone. If the nodes of G there are too far apart for
-            +--------'---------'---> u  kappa, which is narrow for a small sigma, G is computed anew.
+          1 |----- G
+            |     '.       .-. kappa
+            |       '.   .'   '.
+            +--------'---------'---> u
                low            high
+
+    The integral is over low..high alone. Kappa is 0 below `of_kappa` and above 8.2 sigma + 3, counted
+    from u = -shift. G is 0 above u[-1]. A small sigma makes kappa narrow. If the nodes of G are then
+    too far apart, G is computed at closer ones.
     """
     u, step = integrands.u, integrands.weights
     sigma = law.deviation
