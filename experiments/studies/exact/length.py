@@ -15,7 +15,7 @@ from sdpa.theory import GaussianRow
 _KEYS = 64, 1024, 16384, 2**20
 _SHARES = np.linspace(0, 2, 81)  # of the critical spread
 WORDS = Words(
-    "Up to half the critical spread, rows of 64 keys and more share one curve",
+    "Up to half the critical spread, rows of 64 keys and more share nearly one curve",
     "At half of it, the entropy is 78% of ln n with 64 keys and 75% with 1,048,576; the limit of many keys "
     "is 75%. At the critical spread, 45% and 28% are left, where the limit is 0%.\n"
     "exact means of rows of n independent normal scores; dotted: limit of many keys (Derrida 1981), 1 − x² "

@@ -170,7 +170,7 @@ def words(runs: pd.DataFrame) -> Words:
         f"{best['none, slower']:.2f} nats, and with it at {best[DIVIDED]:.2f}. Left: from the large start, no rate "
         "that was tried closes the gap.\n"
         "four blocks of one head, d_k = 64, 400 steps of Adam; losses of all held-out characters; points: medians over "
-        "runs; bars: lowest to highest of three runs, or second to eighth of nine; losses above 2.6 are cut",
+        "few runs; bars: lowest to highest of three runs, or second to eighth of nine; losses above 2.6 are cut",
     )
 
 
