@@ -54,8 +54,8 @@ _ADVICE = {
         "of the documents, or a mask of blocks; the numbers above are those within documents."
     ),
     "sink": (
-        "the top key gets most of the weight. Keep this key in a short key-value cache: without it, other "
-        "keys get its weight."
+        "the top key gets most of the weight. If old keys are dropped to save memory, keep this one: "
+        "without it, other keys get its weight."
     ),
 }
 
