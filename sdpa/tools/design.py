@@ -9,9 +9,11 @@ from sdpa.pairs import Normalize, PairLaw
 from sdpa.scaling import multiplies
 from sdpa.theory import attention_expectations, divisor_for
 from sdpa.theory.attention import Target, largest_entropy
+from sdpa.theory.query_lengths import largest_of_all_mean
 from sdpa.theory.row_law import rows_under
 from sdpa.tools.listing import Row, listed
 
+_LARGEST = "largest of all scores with it: {:.3g} on average, if each query sees all keys\n"
 _FACTORS = (1 / 16, 1 / 4, 1, 4, 16)  # of n_keys, in the table
 COLUMNS = {
     "n_keys": ("{n_keys}", "keys of a sequence, with a query for each"),
@@ -83,11 +85,13 @@ def design(
         share = {"entropy_share": found.entropy / largest_entropy(n, rows)}
         table.append({"n_keys": n, "divisor": divisor} | share | vars(found))
     rule = f"the same as the rule {divisor / math.sqrt(d_k):.5g}*d_k^1/2 for scaling"
+    largest = largest_of_all_mean(d_k, n_keys, n_keys) / divisor
     text = (
         f"divide the scores by {divisor:.4g} for {target} = {value:g} at d_k = {d_k} and "
         f"n_keys = {n_keys}, mask {mask}, normalize {normalize}\n"
         f"{rule if normalize == 'none' else 'another d_k needs another divisor'}\n"
         f"{multiplies(divisor)}\n"
+        f"{_LARGEST.format(largest) if normalize == 'none' else ''}"
         "exact values with it, from normal q and k before normalize, also for fewer and more keys:\n\n"
         f"{listed(table, COLUMNS)}"
     )

@@ -13,7 +13,7 @@ import numpy as np
 from sdpa._arrays import FloatArray
 from sdpa.metrics import SATURATED
 from sdpa.theory.gaussian_rows import gaussian_rows
-from sdpa.theory.query_lengths import largest_deviation_survival
+from sdpa.theory.query_lengths import largest_deviation_survival, largest_score_mean
 from sdpa.tools.diagnosis.estimates import LARGEST_SIGMA
 from sdpa.tools.diagnosis.head_rows import APART
 from sdpa.tools.record import Call, Model, Tensor, calls_of_pytorch, calls_of_transformers
@@ -113,8 +113,8 @@ def watch(model: Model, every: int = 100, queries: int = 64) -> Monitor:
         top_key              position of the key with the most weight in all rows
         top_key_share        its share of this weight
 
-    and entropy_share_exact, saturated_rows_exact: their expectations over rows of independent
-    normal scores of the same mean variance, in proportion to |q|^2. The p-value is that of
+    and largest_score_exact, entropy_share_exact, saturated_rows_exact: their expectations over rows
+    of independent normal scores of mean 0 and the same mean variance, in proportion to |q|^2. The p-value is that of
     independent normal scores in each row, of any mean and variance, as independent normal keys of
     any covariance give them. It is a union bound: the number of rows times the least p-value of a
     row, so that false alarms are at most as frequent as stated, however the rows depend on each
@@ -237,6 +237,7 @@ def _of_layer(rows: FloatArray, keys: FloatArray) -> dict[str, FloatArray]:
         p = np.where(is_spread, largest_deviation_survival(deviation, n), 1)
         found = {
             "largest_score": np.where(counted, largest, -inf).max(-1),
+            "largest_score_exact": largest_score_mean(sigma, n * counted),
             "largest_score_p": np.minimum(count * p.min(-1), 1),
             "spread": np.sqrt(mean(variance)),
             "entropy_share": mean(entropy / np.log(n)),

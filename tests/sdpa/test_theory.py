@@ -16,7 +16,11 @@ from scipy.special import gammainc, log_ndtr, ndtr, ndtri
 from sdpa.theory import GaussianRow, largest_score_survival, score_survival
 from sdpa.theory.gaussian_rows import gaussian_rows, saturated_rows
 from sdpa.theory.largest_weight import sum_below, terms_for
-from sdpa.theory.query_lengths import largest_deviation_survival
+from sdpa.theory.query_lengths import (
+    largest_deviation_survival,
+    largest_of_all_mean,
+    largest_score_mean,
+)
 
 
 @pytest.mark.parametrize("sigma, n_keys", [(1e5, 2), (1e7, 1e9)])
@@ -108,6 +112,26 @@ def test_the_largest_of_several_scores_that_share_a_query():
     assert abs((largest[:, None] > s).mean(0) - exact).max() < 4 * 0.5 / sqrt(len(largest))
     far = largest_score_survival(500.0, 3, 7)
     assert far == pytest.approx(7 * score_survival(500.0, 3), rel=1e-9, abs=0)
+
+
+def test_the_largest_of_normal_scores_of_rows():
+    """As order statistics have it; and of two rows by the normal law of their difference."""
+    for n in 2, 64, 5000:
+        order = stats.order_statistic(stats.Normal(), r=n, n=n).mean()
+        assert largest_score_mean([3.0], [n]) == pytest.approx(3 * order, rel=1e-9)
+    assert largest_score_mean([3.0, 0.0], [1, 9]) == pytest.approx(3 / sqrt(2 * np.pi), rel=2e-2)
+    assert_allclose(largest_score_mean([[3, 4]], [1, 1]), 5 / sqrt(2 * np.pi), rtol=1e-12)
+
+
+@pytest.mark.parametrize("d_k, n_queries, n_keys", [(1, 3, 5), (4, 30, 20)])
+def test_the_largest_of_all_scores_is_as_simulated(d_k, n_queries, n_keys):
+    """Each query with keys of its own; four standard errors: a false alarm in 16,000."""
+    rng = default_rng(1)
+    q = rng.standard_normal((4000, n_queries, 1, d_k))
+    k = rng.standard_normal((4000, n_queries, n_keys, d_k))
+    largest = (q * k).sum(-1).max((1, 2))
+    error = largest.std() / sqrt(len(largest))
+    assert abs(largest.mean() - largest_of_all_mean(d_k, n_queries, n_keys)) < 4 * error
 
 
 def test_the_largest_deviation_of_two_and_of_three_scores():

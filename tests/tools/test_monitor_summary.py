@@ -11,6 +11,7 @@ from scipy import stats
 
 from sdpa import watch
 from sdpa.theory.gaussian_rows import gaussian_rows
+from sdpa.theory.query_lengths import largest_score_mean
 from sdpa.tools.monitor import summary
 from tests.numerics import normals
 from tests.plain_rows import of_row
@@ -39,10 +40,12 @@ def expected(rows):
     rows, squares = zip(*pairs, strict=True)
     lengths = np.array([*map(len, rows)])
     of_square = np.mean([np.var(row, ddof=1) for row in rows]) / np.mean(squares)
-    _, nats, _, saturated = gaussian_rows(np.sqrt(of_square * np.array(squares)), lengths).T
+    sigma = np.sqrt(of_square * np.array(squares))
+    _, nats, _, saturated = gaussian_rows(sigma, lengths).T
     found = pd.DataFrame([of_row([*row])[0] for row in rows])
     return {
         "largest_score": max(map(max, rows)),
+        "largest_score_exact": largest_score_mean(sigma, lengths),
         "spread": found["row_variance"].mean() ** 0.5,
         "entropy_share": (found["entropy"] / np.log(lengths)).mean(),
         "entropy_share_exact": np.mean(nats / np.log(lengths)),
@@ -59,7 +62,7 @@ def test_the_numbers_are_those_of_loops_over_rows():
     whole[1][2][4] = EQUAL
     whole[1][0] = [scores - 99 for scores in whole[1][0]]
     found = summary([layer(heads) for heads in whole])
-    assert len(found) == 5 * 9
+    assert len(found) == 5 * 10
     for place, heads in enumerate(whole):
         for head, rows in enumerate(heads):
             wanted = expected(rows) | {"top_key": 10 * head, "top_key_share": 10 * head + 1}
