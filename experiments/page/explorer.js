@@ -54,7 +54,7 @@ const bars = (() => {
     });
     const largest = rows.map((row) => words.digits(row.max_weight));
     const rest = shown.length < scores.length ? ` The bars are the largest ${MOST} of ${words.keys(scores.length)} weights, sorted.` : "";
-    return `In this random row, the largest weight is ${largest[0]} not divided and ${largest[1]} divided.${rest}`;
+    return `In the row drawn here, the largest weight is ${largest[0]} not divided and ${largest[1]} divided.${rest}`;
   }
 
   return Object.freeze({ show });
@@ -194,7 +194,7 @@ const map = (() => {
   function showAnswer([before, after]) {
     const divided = `divided by ${ruleName(state.p)} = ${words.plain(after.divisor)}`;
     $("answer").innerHTML =
-      `At ${width} = ${state.d_k} with ${words.keys(state.n_keys)} keys, the largest weight averages <strong class="plain">${words.digits(before.expected.max_weight)}</strong> without the division and <strong class="scaled">${words.digits(after.expected.max_weight)}</strong> ${divided}.`;
+      `At ${width} = ${state.d_k} with ${words.keys(state.n_keys)} keys, the mean largest weight is <strong class="plain">${words.digits(before.expected.max_weight)}</strong> without the division and <strong class="scaled">${words.digits(after.expected.max_weight)}</strong> ${divided}.`;
     if ($("sizes")) $("sizes").innerHTML = sizes(state.n_keys);
     $("rule").innerHTML = `Divided by ${ruleName(state.p)}`;
   }

@@ -121,7 +121,7 @@ def assert_shows(page, state):
         np.testing.assert_allclose(np.sort(heights) * top, shown, atol=1e-4 * top)
     tops = page.locator(".chart .top").all_text_contents()
     assert tops[0] == tops[1]  # one axis, so that bars of the two charts compare
-    said = f"At dk = {state.d_k} with {state.n_keys:,} keys, the largest weight averages"
+    said = f"At dk = {state.d_k} with {state.n_keys:,} keys, the mean largest weight is"
     assert page.locator("#answer").text_content().startswith(said)
 
 

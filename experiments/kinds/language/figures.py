@@ -66,7 +66,7 @@ FIGURES = (
         },
         finding=Finding(
             sweep="language",
-            title="A decoder ends training at a lower loss with the division",
+            title="A small language model trains to a lower loss with the division",
             sentence="From q and k of variance 1, {steps.most:,} steps bring a decoder to {plain:.2f} nats per "
             "character without division, and to {root:.2f} with d_k^1/2, each at its best rate.",
             needs={

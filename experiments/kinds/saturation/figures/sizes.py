@@ -178,7 +178,7 @@ FIGURES = (
         note=READING,
         finding=Finding(
             sweep="dimension",
-            title="Without division, typical gradients first rise with width, then fall",
+            title="Without division, the median gradient rises with width, then falls",
             sentence="In textbook rows of {n_keys.most:,} keys without division, the median gradient "
             "at a query rises to {first:.2g} at d_k = {peak:,}, then falls to {last:.2g} at "
             "{d_k.most:,}.",

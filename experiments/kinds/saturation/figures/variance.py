@@ -119,7 +119,7 @@ FIGURES = (
         when={"right: alike for every rule": varies("scaling")},
         finding=Finding(
             sweep="dimension",
-            title="Only d_k^1/2 keeps the variance of scores level",
+            title="Only d_k^1/2 gives scores the same variance at every width",
             sentence="Without division, the variance of a textbook score rises from {first:,.4g} at "
             "d_k = {d_k.least} to {last:,.4g} at d_k = {d_k.most:,}; dividing by d_k^1/2 keeps it "
             "at {level:.3g}.",

@@ -165,7 +165,7 @@ FIGURES = (
         note=READING,
         finding=Finding(
             sweep="dimension",
-            title="Only d_k^1/2 keeps the largest weight level",
+            title="Only d_k^1/2 gives about the same largest weight at every width",
             sentence="From d_k = {d_k.least} to {d_k.most:,}, the mean largest of {n_keys.most:,} "
             "textbook weights rises from {first:.3g} to {last:.3g} without division; dividing by "
             "d_k^1/2 keeps it near {level:.2g}.",
