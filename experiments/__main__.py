@@ -247,10 +247,12 @@ def readme() -> None:
         from experiments.page.blocks import rewrite
         from experiments.studies.exact.write import write_exact
         from experiments.studies.training.arms import write_arms
+        from experiments.studies.training.largest import write_largest
         from experiments.studies.training.settings import write_settings
 
         write_settings(SHIPPED_RESULTS)
         write_arms(SHIPPED_RESULTS)
+        write_largest(SHIPPED_RESULTS)
         write_exact(SHIPPED_RESULTS)
         pages = [Path("README.md"), *Path("docs").glob("*.md"), *SHIPPED_RESULTS.rglob("*.md")]
         texts = {path: path.read_text("utf-8") for path in pages}

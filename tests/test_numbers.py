@@ -18,7 +18,7 @@ from experiments.measuring.columns import as_json, defaults
 from experiments.measuring.experiment import load_experiment
 from experiments.studies.exact.write import STUDIES
 from experiments.studies.smollm2.figures import REACH, read_model
-from experiments.studies.training import settings
+from experiments.studies.training import largest, settings
 from sdpa import PairLaw, softmax, theory
 from tests.prose import agrees, numbers, plain
 from tests.shipped import OF_FULL, RESULTS, ROOT, STUDY, shipped_only
@@ -133,6 +133,11 @@ def ratio_at_one_key(d_k):
     return medians[0] / medians[1]
 
 
+def largest_scores(name):
+    """The values of an arm after the last step."""
+    return rows(pd.read_csv(RESULTS / largest.PATH), arm=name, step=400).iloc[0]
+
+
 def arm(name, initial):
     """The comparison of an arm of training at own best rates."""
     table = pd.read_csv(RESULTS / FULL / "arms.csv")
@@ -153,6 +158,7 @@ def fair(initial, scaling, rate_divisor=None):
 NAMES = globals() | {
     "STUDY": STUDY,
     "EXACT": {name: pd.read_csv(RESULTS / EXACT / f"{name}.csv") for name in STUDIES},
+    "largest_scores": largest_scores,
     "theory": theory,
     "PairLaw": PairLaw,
     "beside_law": beside_law,
