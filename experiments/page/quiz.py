@@ -16,12 +16,14 @@ _PATH = Path(__file__).parent / "quiz.yaml"
 
 
 class Question(NamedTuple):
-    """A question with its choices, the right one, and the reason."""
+    """A question with its choices, the right one, and the reason; and the card that it is about."""
 
     text: str
     choices: list[str]
     right: str
     why: str
+    shapes: list[str]  # paths of curves to choose from, if any
+    card: Card | None
 
 
 def questions(cards: Collection[Card]) -> Iterator[Question]:
@@ -38,7 +40,8 @@ def questions(cards: Collection[Card]) -> Iterator[Question]:
         said = numbers | {"card": known.get(subject)}
         choices = [choice.format(**said) for choice in entry["choices"]]
         text, why = (entry[name].format(**said) for name in ("question", "why"))
-        yield Question(text, choices, choices[entry["right"] - 1], why)
+        right = choices[entry["right"] - 1]
+        yield Question(text, choices, right, why, entry.get("shapes", []), known.get(subject))
 
 
 def _in_theory(sizes: Mapping[str, int]) -> dict[str, object]:
