@@ -10,6 +10,7 @@ from experiments.config.paths import EXACT
 from experiments.figures.picture import Picture
 from experiments.studies.exact import half_sums, own_key
 from experiments.studies.exact.write import STUDIES
+from sdpa import softmax
 from tests.prose import agrees
 from tests.shipped import RESULTS, STUDY, shipped_only
 
@@ -59,6 +60,18 @@ def test_entropies_are_those_of_another_formula(n_keys, share):
     sigma = value("length", "score_std", n_keys=n_keys, share_of_critical=share)
     assert sigma == pytest.approx(share * np.sqrt(2 * np.log(n_keys)))
     assert found * np.log(n_keys) == pytest.approx(mean_entropy(sigma, n_keys), rel=1e-6)
+
+
+@pytest.mark.parametrize("n_keys", [64, 1024])
+def test_outputs_are_as_simulated(n_keys):
+    """Four standard errors: a false alarm in 16,000. At scores of no spread, the model is exact."""
+    sigma = value("length", "score_std", n_keys=n_keys, share_of_critical=0.5)
+    weights = softmax(sigma * np.random.default_rng(n_keys).standard_normal((4000, n_keys)))
+    squares = (weights**2).sum(axis=1)
+    exact = value("length", "output_rms", n_keys=n_keys, share_of_critical=0.5) ** 2
+    assert abs(squares.mean() - exact) < 4 * squares.std() / np.sqrt(len(squares))
+    at_none = {"n_keys": n_keys, "share_of_critical": 0}
+    assert value("length", "output_rms_model", **at_none) == pytest.approx(n_keys**-0.5)
 
 
 def test_lengths_part_beyond_half_of_the_critical_spread():

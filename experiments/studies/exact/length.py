@@ -1,4 +1,6 @@
-"""Entropy over ln n against the spread of scores over the critical one, sqrt(2 ln n)."""
+"""Entropy over ln n, and the size of attention's output, against the spread of scores over the
+critical one, sqrt(2 ln n).
+"""
 
 from itertools import product
 from math import log, sqrt
@@ -19,33 +21,42 @@ WORDS = Words(
     "At half of it, the entropy is 78% of ln n with 64 keys and 75% with 1,048,576; the limit of many keys "
     "is 75%. At the critical spread, 45% and 28% are left, where the limit is 0%.\n"
     "exact means of rows of n independent normal scores; dotted: limit of many keys (Derrida 1981), 1 − x² "
-    "for x up to 1, and 0 beyond",
+    "for x up to 1, and 0 beyond; right: values of variance 1, dashed: model of u-μP (arXiv 2407.17465)",
 )
 
 
 def tabulate() -> pd.DataFrame:
-    """The entropy of a row over ln n, and its limit of many keys, max(0, 1 - x^2)."""
+    """The entropy of a row over ln n, and its limit of many keys, max(0, 1 - x^2). The r.m.s. output for
+    independent values of variance 1, sqrt(E sum w^2), and u-muP's model, n^(-2 / (4 + spread^2)) (Blake et al.
+    2024, arXiv 2407.17465, code without a mask).
+    """
     cells = []
     for n_keys, share in product(_KEYS, _SHARES):
         spread = share * sqrt(2 * log(n_keys))
-        entropy = GaussianRow(spread, n_keys).entropy()
+        row = GaussianRow(spread, n_keys)
         limit = max(0.0, 1 - share**2)
-        cells.append((n_keys, share, spread, entropy / log(n_keys), limit))
-    names = ["n_keys", "share_of_critical", "score_std", "entropy_share", "limit"]
-    return pd.DataFrame(cells, columns=names)
+        entropy = row.entropy() / log(n_keys), limit
+        output = sqrt(row.power_sum(2)), n_keys ** (-2 / (4 + spread**2))
+        cells.append((n_keys, share, spread, *entropy, *output))
+    axes = ["n_keys", "share_of_critical", "score_std"]
+    values = ["entropy_share", "limit", "output_rms", "output_rms_model"]
+    return pd.DataFrame(cells, columns=axes + values)
 
 
 def draw(table: pd.DataFrame) -> Drawing:
-    """All lengths, and the limit with its values at half of the critical spread and at it."""
-    figure, [ax] = panels(1, 1, (7.5, 3.9))
+    """All lengths; the limit with its values at half of the critical spread and at it, and the model."""
+    figure, [ax, right] = panels(2, 2, (10, 3.9))
+    for name, look in {"output_rms_model": "--", "output_rms": "-"}.items():
+        plot_lines(right, table, "share_of_critical", name, "n_keys", "{:,} keys", linestyle=look)
+    right.set(xlabel=_SPREAD, ylabel="r.m.s. output", xlim=(0, 2), yscale="log")
     plot_lines(ax, table, "share_of_critical", "entropy_share", "n_keys", "{:,} keys")
     limit = table[table["n_keys"] == _KEYS[0]]
     ax.plot(limit["share_of_critical"], limit["limit"], ":", color=INK)
     ax.plot([0.5, 1], [0.75, 0], "o", color=INK, zorder=4)
-    ax.annotate("limit at half: 0.75", (0.5, 0.75), (-8, -4), **_BESIDE, ha="right", va="top")
+    ax.annotate("limit at half: 0.75", (0.5, 0.75), (9, 4), **_BESIDE)
     ax.annotate("critical point", (1, 0), (8, 3), **_BESIDE)
     ax.set(
-        xlabel="spread of the scores in a row over the critical spread, √(2 ln n)",
+        xlabel=_SPREAD,
         ylabel="entropy over ln n",
         xlim=(0, 2),
         ylim=(-0.03, 1.03),
@@ -54,4 +65,5 @@ def draw(table: pd.DataFrame) -> Drawing:
     return figure
 
 
+_SPREAD = "spread of the scores in a row over √(2 ln n)"
 _BESIDE = {"textcoords": "offset points", "fontsize": 9}
