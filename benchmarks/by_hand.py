@@ -30,7 +30,7 @@ def by_hand(
     scores = queries @ keys.swapaxes(-1, -2)
     key_squares = (keys**2).sum(-1)[:, None]
     lengths = xp.sqrt((queries**2).sum(-1))
-    found: dict[str, list[Array]] = {}
+    metrics: dict[str, list[Array]] = {}
     for divisor in cell.divisors():
         s = scores / divisor
         mean = s.mean((-1, -2))
@@ -72,5 +72,5 @@ def by_hand(
         for name, norm in norms.items():
             values |= {f"{name}_{q}": xp.quantile(norm, q) for q in _SHARES}
         for name, value in values.items():
-            found.setdefault(name, []).append(value)
-    return found
+            metrics.setdefault(name, []).append(value)
+    return metrics

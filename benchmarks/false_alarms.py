@@ -24,11 +24,11 @@ RUNS = 300
 
 def measured(sweep: Sweep, seed: int) -> pd.DataFrame:
     """The main table of a run, without exact values."""
-    found = []
+    measurements = []
     for cell in sweep.cells:
         parts = Chunk.of_cell(sweep.experiment, cell, sweep.trials, seed)
-        found.append(reduce(lambda a, b: a.merge(b), (each.measure() for each in parts)))
-    return tabulated(sweep.experiment, sweep.cells, found)[MEASURED]
+        measurements.append(reduce(lambda a, b: a.merge(b), (each.measure() for each in parts)))
+    return tabulated(sweep.experiment, sweep.cells, measurements)[MEASURED]
 
 
 def row_of(sweep: Sweep, runs: int) -> dict[str, object]:

@@ -67,14 +67,14 @@ def ratio(model: Any, step: Callable[[], None], every: int) -> float:
     """The median time of the second step after `watch`, over that of a step without a monitor just
     before.
     """
-    found = []
+    ratios = []
     for _ in range(_STEPS):
         alone = timeit.timeit(step, timer=process_time, number=1)
         monitor = sdpa.watch(model, every)
         watched(step, monitor)
-        found.append(watched(step, monitor) / alone)
+        ratios.append(watched(step, monitor) / alone)
         monitor.close()
-    return float(np.median(found))
+    return float(np.median(ratios))
 
 
 def p_values(
@@ -91,14 +91,14 @@ def p_values(
     torch.manual_seed(crc32(repr((sequences, queries, keys, d_k, causal, planted)).encode()))
     model = Attention()
     monitor = sdpa.watch(model, every=1)
-    found: list[float] = []
-    while len(found) < _HEADS:
+    chances: list[float] = []
+    while len(chances) < _HEADS:
         q, k = (torch.randn(sequences, 500, n, d_k) for n in (queries, keys))
         last = q[0, :, -1]
         k[0, :, keys // 2] += planted * last / last.norm(dim=-1, keepdim=True)
         model(q, k)
-        found += [p for name, p in monitor.step().items() if name.endswith("largest_score_p")]
-    return np.array(found)
+        chances += [p for name, p in monitor.step().items() if name.endswith("largest_score_p")]
+    return np.array(chances)
 
 
 def main() -> None:

@@ -111,15 +111,15 @@ def rivals() -> dict[str, Rival]:
     """Each rival that is installed."""
     rng = np.random.default_rng(0)
     in_numpy = partial(by_hand, np, lambda *shape: rng.standard_normal(shape))
-    found: dict[str, Rival] = {"NumPy": in_numpy}
+    installed: dict[str, Rival] = {"NumPy": in_numpy}
     try:
         import torch
     except ModuleNotFoundError:
         print("PyTorch is not installed, so that the suite is not compared with it.")
-        return found
+        return installed
     torch.set_num_threads(1)
     normal = partial(torch.randn, dtype=torch.float64)
-    return found | {"PyTorch": partial(by_hand, torch, normal)}
+    return installed | {"PyTorch": partial(by_hand, torch, normal)}
 
 
 def floor_tasks(cell: Cell) -> dict[str, tuple[Task, float]]:
@@ -216,13 +216,13 @@ def main(what: str, folder: Path = HERE) -> None:
     """Measure `cost` or `speed`, write its table into a folder and print a summary."""
     threadpool_limits(limits=1)
     if what == "cost":
-        found = cost_of_attention()
-        summary = exponents(found)
+        bench = cost_of_attention()
+        summary = exponents(bench)
     else:
-        found = pd.DataFrame(row for size in CELLS for row in cell_rows(size))
-        summary = ratios(found)
+        bench = pd.DataFrame(row for size in CELLS for row in cell_rows(size))
+        summary = ratios(bench)
     folder.mkdir(parents=True, exist_ok=True)
-    found.to_csv(folder / f"{what}.csv", index=False, float_format=DIGITS)
+    bench.to_csv(folder / f"{what}.csv", index=False, float_format=DIGITS)
     print(summary.to_string(index=False, na_rep=""))
 
 

@@ -168,8 +168,8 @@ def _check_model(job: Job) -> None:
 
 
 def _name_leftovers(job: Job) -> None:
-    if found := leftovers(job.config, job.results):
-        text = f"{', '.join(found)}, not in the config; make clear-leftovers removes their files"
+    if names := leftovers(job.config, job.results):
+        text = f"{', '.join(names)}, not in the config; make clear-leftovers removes their files"
         job.report.verdict("left over", text, FLAGGED)
 
 

@@ -93,7 +93,7 @@ def loss_and_gradients(decoder: Decoder, tokens: npt.NDArray[np.integer], design
     steps = network.forward(_stream(decoder, tokens), decoder.blocks, design)
     u = decoder.unembedding
     top = u, tokens[:, 1:], design
-    found, to_x, of_logits = network.next_token_gradients(steps[-1].after, *top)
+    loss, to_x, of_logits = network.next_token_gradients(steps[-1].after, *top)
     to_blocks = network.backward(to_x, steps, decoder.blocks, design)
     one_hot = np.eye(u.shape[-1], dtype=u.dtype)[tokens[:, :-1]]
     to_weights = Decoder(
@@ -101,7 +101,7 @@ def loss_and_gradients(decoder: Decoder, tokens: npt.NDArray[np.integer], design
         blocks=tuple(each.weights() for each in to_blocks),
         unembedding=network.outer(*of_logits),
     )
-    return Pass(found, steps, to_blocks, to_weights)
+    return Pass(loss, steps, to_blocks, to_weights)
 
 
 def _stream(decoder: Decoder, tokens: npt.NDArray[np.integer]) -> FloatArray:

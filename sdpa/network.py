@@ -154,11 +154,11 @@ def backward(
     `gradient` has the shape of the stream; the x of the first block is the gradient to the first
     stream.
     """
-    found: list[BlockGradients] = []
+    gradients: list[BlockGradients] = []
     for step, block in zip(reversed(steps), reversed(blocks), strict=True):
-        found.append(block_backward(gradient, step, block, design))
-        gradient = found[-1].x
-    return found[::-1]
+        gradients.append(block_backward(gradient, step, block, design))
+        gradient = gradients[-1].x
+    return gradients[::-1]
 
 
 def block_forward(x: FloatArray, block: Block, design: Design) -> Steps:

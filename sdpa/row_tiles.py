@@ -174,11 +174,11 @@ class Tile:
         top = self.at_top(np.ascontiguousarray(gradients))
         np.subtract(gradients, top[..., None], out=self._apart)
 
-    def query_gradient_square(self, found: Exponentials, keys: FloatArray) -> FloatArray:
+    def query_gradient_square(self, exponentials: Exponentials, keys: FloatArray) -> FloatArray:
         """|K^T J g|^2 / (a b)^2 of each row."""
-        y = np.multiply(found.e, self._apart, out=shaped(self._free[4], self.e.shape))
-        of_mean = found.a * found.b * self.sum(y)
-        y -= np.multiply(found.e, of_mean[..., None], out=self._scratch)
+        y = np.multiply(exponentials.e, self._apart, out=shaped(self._free[4], self.e.shape))
+        of_mean = exponentials.a * exponentials.b * self.sum(y)
+        y -= np.multiply(exponentials.e, of_mean[..., None], out=self._scratch)
         y.reshape(-1)[self._top] = -self.sum(y).reshape(-1)
         p = self.product(y, keys)
         return np.asarray(np.vecdot(p, p))
@@ -209,15 +209,15 @@ class Distances:
         flat[:, :: n_keys + 1] = 0.0
         return cls(matrix)
 
-    def jacobian_square(self, tile: Tile, found: Exponentials) -> FloatArray:
+    def jacobian_square(self, tile: Tile, exponentials: Exponentials) -> FloatArray:
         """|K^T J|_F^2 / (a b)^2 of each row of a tile."""
-        a, b = found.a, found.b
-        y = tile.product(found.e, self.matrix)
+        a, b = exponentials.a, exponentials.b
+        y = tile.product(exponentials.e, self.matrix)
         y_top = tile.at_top(y)
-        half = tile.dot(found.e, y) / 2
-        of_mean = a * a * (found.e1 * y_top - half)
-        spread = tile.dot(found.squared, y) - a * found.e2 * (y_top + b * half)
-        of_keys = tile.dot(found.squared, tile.of_top) + b * spread
+        half = tile.dot(exponentials.e, y) / 2
+        of_mean = a * a * (exponentials.e1 * y_top - half)
+        spread = tile.dot(exponentials.squared, y) - a * exponentials.e2 * (y_top + b * half)
+        of_keys = tile.dot(exponentials.squared, tile.of_top) + b * spread
         return np.asarray(of_mean + a * of_keys)
 
 
@@ -228,18 +228,18 @@ class Vectors:
     matrix: FloatArray
     squares: FloatArray  # of their lengths, (n_draws, n_keys, 1)
 
-    def jacobian_square(self, tile: Tile, found: Exponentials) -> FloatArray:
+    def jacobian_square(self, tile: Tile, exponentials: Exponentials) -> FloatArray:
         """|K^T J|_F^2 / (a b)^2 of each row of a tile."""
-        a, b, squared = found.a, found.b, found.squared
+        a, b, squared = exponentials.a, exponentials.b, exponentials.squared
         # Processors multiply numbers below the smallest normal one slowly.
         np.copyto(squared, 0.0, where=squared < _SMALLEST)
-        p = tile.product(found.e, self.matrix)
-        p -= found.e1[..., None] * tile.of_top
+        p = tile.product(exponentials.e, self.matrix)
+        p -= exponentials.e1[..., None] * tile.of_top
         of_top = a * a * np.vecdot(p, p)
         p *= (a * b)[..., None]
         mean = np.add(p, tile.of_top, out=p)
         of_keys = (squared @ self.squares)[..., 0]
-        squares = of_keys + found.e2 * np.vecdot(mean, mean)
+        squares = of_keys + exponentials.e2 * np.vecdot(mean, mean)
         with_squares = tile.other_product(squared, self.matrix)
         return np.asarray(of_top + squares - 2 * np.vecdot(with_squares, mean))
 

@@ -171,12 +171,12 @@ def _sums(
             if gradients is not None:
                 tile.keep_gradients(gradients[draws, queries])
             for i, divisor in enumerate(divisors):
-                found = _exponentials(tile, divisor)
-                of_rows = [*found[2:]]
+                exponentials = _exponentials(tile, divisor)
+                of_rows = [*exponentials[2:]]
                 if products is not None:
-                    of_rows.append(products.jacobian_square(tile, found))
+                    of_rows.append(products.jacobian_square(tile, exponentials))
                 if gradients is not None and apart is not None:
-                    of_rows.append(tile.query_gradient_square(found, apart))
+                    of_rows.append(tile.query_gradient_square(exponentials, apart))
                 sums[:, i, draws, queries] = of_rows
     return gap, sums
 

@@ -217,8 +217,10 @@ def measure_again(job: Job) -> None:
 
         futures = [(each, submit(each.difference)) for each in chosen]
         attempt(partial(finish, *each) for each in futures)
-    if found := [*filter(None, differences)]:
-        raise DisagreementError("\n".join(["expected the bytes of the table, got others:", *found]))
+    if differing := [*filter(None, differences)]:
+        raise DisagreementError(
+            "\n".join(["expected the bytes of the table, got others:", *differing])
+        )
     if rows:
         again = f"{len(chosen)} of {counted(len(rows), 'cell')} without chunks measured again"
         text = f"{again}, equal to {'the byte' if is_supported() else 'rounding'}"
@@ -239,10 +241,10 @@ def _rows(results: "Results") -> Iterator[_Rows]:
 
 def _chosen(rows: Sequence[_Rows]) -> list[_Rows]:
     """The first 5% in the order of hashes that fit into the time."""
-    found: list[_Rows] = []
+    chosen: list[_Rows] = []
     left = _SECONDS
     for each in sorted(rows, key=lambda each: each.order):
-        if len(found) < math.ceil(_SHARE * len(rows)) and each.seconds <= left:
-            found.append(each)
+        if len(chosen) < math.ceil(_SHARE * len(rows)) and each.seconds <= left:
+            chosen.append(each)
             left -= each.seconds
-    return found
+    return chosen

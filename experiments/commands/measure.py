@@ -93,13 +93,13 @@ def _analyse_again(job: Job, sweep: Sweep) -> None:
     written = stored.read()
     made = read_sidecar(stored.sidecar)
     origin = {name: made.get(name) for name in ("source", "versions")}
-    found = analyse(sweep, written)
-    raise_all(found.failed)  # no table is left out
+    results = analyse(sweep, written)
+    raise_all(results.failed)  # no table is left out
     of_chunks = {table.kind for table in DERIVED_TABLES if table.source not in written}
-    if lost := of_chunks & (written.keys() - found.keys()):
+    if lost := of_chunks & (written.keys() - results.keys()):
         got = f"got {', '.join(sorted(lost))}, which need the chunks; run measures them again"
         raise TableError(f"{sweep.name}: expected tables that follow from the main one, {got}")
-    for path, change in stored.write(found, origin).items():
+    for path, change in stored.write(results, origin).items():
         job.report.made(path, change)
 
 
@@ -151,15 +151,15 @@ def _write_tables(job: Job, due: Sequence[Sweep]) -> None:
 
         def write(sweep: Sweep, made: "Future[Results]") -> None:
             try:
-                found = made.result()
+                results = made.result()
             except Exception as error:
                 raise in_part(f"tables of {sweep.name} not made", error) from None
             advance(sweep.name, rows[sweep.name])
-            if missed := found.unreached():
+            if missed := results.unreached():
                 job.report.flag(missed)
-            for path, change in Stored(job.results, sweep).write(found).items():
+            for path, change in Stored(job.results, sweep).write(results).items():
                 job.report.made(path, change)
-            raise_all(found.failed)
+            raise_all(results.failed)
 
         futures = [(sweep, submit(results_of, job.store, sweep)) for sweep in due]
         attempt(partial(write, *each) for each in futures)

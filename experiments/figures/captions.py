@@ -119,14 +119,14 @@ def plain_caption(figure: Figure, what: Shown) -> str:
         *(_readings(what) if what.panels else ()),
     ]
     reading = "; ".join(filter(None, clauses))
-    found = [
+    sentences = [
         f"Not drawn: {what.left_out}." if what.left_out else "",
         f"{reading[:1].upper()}{reading[1:]}." if reading else "",
     ]
     if len(rows):
-        room = _MOST_WORDS - len(" ".join(["Sweep name:", *found]).split())
-        found.insert(0, f"Sweep {results.name}: {extent(rows, results.axes, room)}")
-    return " ".join(filter(None, found))
+        room = _MOST_WORDS - len(" ".join(["Sweep name:", *sentences]).split())
+        sentences.insert(0, f"Sweep {results.name}: {extent(rows, results.axes, room)}")
+    return " ".join(filter(None, sentences))
 
 
 def _readings(what: Shown) -> Iterator[str]:

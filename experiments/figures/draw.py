@@ -46,8 +46,8 @@ def draw_sweeps(
     required = [partial(study.require, sweep.name) for sweep in sweeps]
     attempt([partial(build, folder, products, report, phase="figures", jobs=jobs), *required])
     words = [product.parameters for product in products]
-    found = dict.fromkeys(each.title for each in words if each.is_found)
-    for title in [*found][:_TOLD]:
+    titles = dict.fromkeys(each.title for each in words if each.is_found)
+    for title in [*titles][:_TOLD]:
         report.verdict("found", title)
     # Other folders have the results of a config that may lack any of these sweeps.
     is_main = folder.resolve() == SHIPPED_RESULTS.resolve()

@@ -73,5 +73,5 @@ def html(text: str) -> str:
     return text
 
 
-def _in_dollars(mathtext: str, found: re.Match[str]) -> str:
-    return f"${found.expand(mathtext).replace('$', '')}$"
+def _in_dollars(mathtext: str, match: re.Match[str]) -> str:
+    return f"${match.expand(mathtext).replace('$', '')}$"

@@ -121,8 +121,8 @@ class _Picture:
             most = _MOST_CASES // len(known)
             pairs = [(panel, group) for group in _groups(rows, names)[:most] for panel in known]
         else:
-            found = _groups(rows, lines.facet_by)[:_MOST_RULES] if lines.facet_by else [rows]
-            pairs = [(panel, group) for panel in known for group in found]
+            groups = _groups(rows, lines.facet_by)[:_MOST_RULES] if lines.facet_by else [rows]
+            pairs = [(panel, group) for panel in known for group in groups]
         return [(panel, _of_panel(group, panel)) for panel, group in pairs]
 
     def panel(self, panel: Panel, part: pd.DataFrame) -> ShownPanel:
@@ -269,14 +269,14 @@ def _with_ends(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
     and whether their trials are few.
     """
     metric, law = panel.metric, f"{panel.metric}_law"
-    found = rows[[metric, law]]
+    values = rows[[metric, law]]
     error = 2 * rows[f"{metric}_se"]
     if panel.root:
-        found = np.sqrt(found)
-        error = error / (2 * found[metric])  # the derivative of the root
-    ends = {f"{metric}_low": found[metric] - error, f"{metric}_high": found[metric] + error}
+        values = np.sqrt(values)
+        error = error / (2 * values[metric])  # the derivative of the root
+    ends = {f"{metric}_low": values[metric] - error, f"{metric}_high": values[metric] + error}
     few = np.where(rows["trials"] < MIN_TRIALS, metric, "")
-    return rows.assign(**found, **ends, **{FEW_DRAWS: few})
+    return rows.assign(**values, **ends, **{FEW_DRAWS: few})
 
 
 def _end(rows: pd.DataFrame, metric: Metric, end: str) -> pd.Series:

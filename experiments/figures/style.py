@@ -97,12 +97,12 @@ def colours_of(values: pd.Series) -> Mapping[object, Colour]:
         return dict(zip(sorted(known), _spread(_ORDERED, len(known)), strict=True))
     others = [name for name in known if name not in RULE_COLOURS]
     further = _spread(colormaps["viridis"], len(others))
-    found = dict(RULE_COLOURS)
+    colours = dict(RULE_COLOURS)
     for name in others:
         place = crc32(name.encode()) % len(_OTHER_COLOURS)
         wanted = [*_OTHER_COLOURS[place:], *_OTHER_COLOURS[:place], *further]
-        found[name] = next(colour for colour in wanted if colour not in found.values())
-    return found
+        colours[name] = next(colour for colour in wanted if colour not in colours.values())
+    return colours
 
 
 def _spread(colours: Colormap, count: int) -> list[Colour]:

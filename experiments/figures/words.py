@@ -65,7 +65,7 @@ def naming(row: pd.Series, names: Sequence[str], axes: SweepAxes) -> list[str]:
 
 def _phrase(value: str) -> str:
     fitting = (
-        found.expand(said) for form, said in _PHRASES if (found := re.fullmatch(form, value))
+        match.expand(said) for form, said in _PHRASES if (match := re.fullmatch(form, value))
     )
     return next(fitting, value)
 

@@ -147,11 +147,11 @@ def axis_values(cell: object) -> dict[str, Json]:
 
 def with_errors(columns: Iterable[Column], between: str) -> tuple[Column, ...]:
     """Columns, each followed by its standard error between runs or stacks."""
-    found: list[Column] = []
+    extended: list[Column] = []
     for column in columns:
         meaning = f"standard error of {column.name} between {between}"
-        found += [column, Column(f"{column.name}_se", "float", meaning)]
-    return tuple(found)
+        extended += [column, Column(f"{column.name}_se", "float", meaning)]
+    return tuple(extended)
 
 
 def describe(cell: object) -> str:

@@ -167,22 +167,22 @@ class Kernel(Generic[C]):
         shape, unit = ScoreMoments.of(moments, cell.score_centre), np.eye(len(moments.mean))
         rows = []
         for i, of_rule in enumerate(cell.by_rule()):
-            found: dict[str, tuple[float, float] | Quantile] = {}
+            estimates: dict[str, tuple[float, float] | Quantile] = {}
             for metric in self.metrics:
                 if isinstance(metric, ScoreMetric):
                     estimate = metric.compute(shape, of_rule.divisor)
-                    found[metric.name] = estimate.with_error(moments)
+                    estimates[metric.name] = estimate.with_error(moments)
                 elif metric.kind == "quantile":
                     series = i * len(self._quantile_sources) + self._quantile_sources.index(
                         metric.source
                     )
-                    found[metric.name] = measurement.norms.quantile(series, metric.share)
+                    estimates[metric.name] = measurement.norms.quantile(series, metric.share)
                 else:
                     place = POWERS + i * len(self._means) + self._means.index(metric)
                     mean = Estimate(float(moments.mean[place]), unit[place])
                     estimate = mean.root() if metric.kind == "root" else mean
-                    found[metric.name] = estimate.with_error(moments)
-            rows.append(metric_row(self.metrics, of_rule, trials, found))
+                    estimates[metric.name] = estimate.with_error(moments)
+            rows.append(metric_row(self.metrics, of_rule, trials, estimates))
         return {MEASURED: rows}
 
 

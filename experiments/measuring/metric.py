@@ -63,10 +63,10 @@ def from_theory(
 
     def value(cell: Cell) -> float:
         try:
-            found = getattr(sdpa.theory, function)(*arguments(cell))
+            expectation = getattr(sdpa.theory, function)(*arguments(cell))
         except sdpa.theory.UnknownError:
             return math.nan
-        return float(getattr(found, field) if field else found)
+        return float(getattr(expectation, field) if field else expectation)
 
     return value
 
@@ -191,7 +191,7 @@ def metric_row(
     metrics: Sequence[Metric],
     cell: Cell,
     trials: int,
-    found: Mapping[str, tuple[float, float] | Quantile],
+    estimates: Mapping[str, tuple[float, float] | Quantile],
 ) -> Row:
     """A row of the main table, without the intervals of averages.
 
@@ -199,7 +199,7 @@ def metric_row(
         metrics: the metrics of the experiment, in order.
         cell: of the row, with its rule alone.
         trials: number of independent draws.
-        found: the value and standard error of each metric, or its quantile, by metric.
+        estimates: the value and standard error of each metric, or its quantile, by metric.
 
     Returns:
         The head of the cell, the trials, the measured columns of each metric, and `few_draws`:
@@ -212,13 +212,13 @@ def metric_row(
     draws = {
         metric.name: float(metric.effective_draws(sizes, *estimate))
         for metric in metrics
-        if isinstance(estimate := found[metric.name], tuple)
+        if isinstance(estimate := estimates[metric.name], tuple)
     }
     separate = trials * cell.separate_rows
     row = cell.row_head() | {"trials": trials}
     few = []
     for metric in metrics:
-        name, estimate = metric.name, found[metric.name]
+        name, estimate = metric.name, estimates[metric.name]
         if isinstance(estimate, Quantile):
             row |= {
                 name: estimate.value,

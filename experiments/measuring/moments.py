@@ -160,9 +160,9 @@ class ScoreMoments:
         ]
 
         def gradient(*of_powers: float) -> Floats:
-            found = np.zeros(len(moments.mean))
-            found[: len(of_powers)] = of_powers
-            return found
+            slopes = np.zeros(len(moments.mean))
+            slopes[: len(of_powers)] = of_powers
+            return slopes
 
         return cls(
             Estimate(m1 + centre, gradient(1.0)),

@@ -57,10 +57,10 @@ def rewrite(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
     for path, text in pages.items():
         source = Source(study, full, path.parent)
 
-        def block(found: re.Match[str], source: Source = source) -> str:
-            name = found["name"]
+        def block(match: re.Match[str], source: Source = source) -> str:
+            name = match["name"]
             try:
-                return f"{found[1]}{BLOCKS[name](source)}\n{found[3]}"
+                return f"{match[1]}{BLOCKS[name](source)}\n{match[3]}"
             except TableError as error:
                 missing = f"block {name}: {error}; make all writes the tables"
                 raise BlockError(missing) from None

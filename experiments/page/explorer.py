@@ -170,11 +170,11 @@ def _crossings(sweeps: Iterable[Results], lengths: Sequence[int]) -> dict[str, l
     equal = equal.dropna(subset="crossing_exact")
     for norm, exact_crossing in EXACT_CROSSINGS.items():
         known = equal[equal["norm"] == norm]
-        found = dict(zip(known["n_keys"], known["crossing_exact"], strict=True))
+        crossings = dict(zip(known["n_keys"], known["crossing_exact"], strict=True))
         for n in lengths:
-            if n >= _SHORTEST_OF_CROSSINGS and n not in found:
-                found[n] = exact_crossing(n)
-        points[norm] = [[int(n), _short(found[n])] for n in sorted(found)]
+            if n >= _SHORTEST_OF_CROSSINGS and n not in crossings:
+                crossings[n] = exact_crossing(n)
+        points[norm] = [[int(n), _short(crossings[n])] for n in sorted(crossings)]
     return points
 
 

@@ -23,13 +23,13 @@ def explained(text: str) -> Markup:
     """
     seen = set()
 
-    def marked(found: re.Match[str]) -> str:
-        meaning = _meanings()[found["term"]]
+    def marked(match: re.Match[str]) -> str:
+        meaning = _meanings()[match["term"]]
         if meaning in seen:
-            return found[0]
+            return match[0]
         seen.add(meaning)
         said = Markup.escape(meaning)
-        return f'<dfn tabindex="0" aria-description="{said}">{found[0]}</dfn>'
+        return f'<dfn tabindex="0" aria-description="{said}">{match[0]}</dfn>'
 
     return Markup(_pattern().sub(marked, str(typeset(text))))
 

@@ -67,10 +67,10 @@ def network_growth(source: Source) -> str:
     rules = results.measured["scaling"].unique()
     rows = []
     for depth, of_depth in results.measured.groupby("layers"):
-        found = of_depth.set_index("scaling").apply(_growth, axis=1)
+        measured = of_depth.set_index("scaling").apply(_growth, axis=1)
         law = bottom.loc[depth].set_index("scaling")["stream_gradient_law"]
         growth = np.sqrt(law[rules])
-        rows.append([depth, "measured", *found[rules]])
+        rows.append([depth, "measured", *measured[rules]])
         rows.append(["", "law", *growth.map(digits).map(formulas)])
     head = ["layers", "r.m.s. gradient, bottom over top", *map(code, rules)]
     return markdown(head, rows, "rl" + "r" * len(rules))
@@ -121,10 +121,10 @@ def trained_arms(source: Source) -> str:
     """Losses of each arm of training beside the divided one at own best rates, and the excess of its
     loss at these and at one rate; in brackets where intervals overlap.
     """
-    found = arms.comparisons(arms.arms(source.full))
-    found["setting"] = found.apply(arms.setting_words, axis=1)
+    compared = arms.comparisons(arms.arms(source.full))
+    compared["setting"] = compared.apply(arms.setting_words, axis=1)
     rows = []
-    for (setting, arm), of_arm in found.groupby(["setting", "arm"], sort=False):
+    for (setting, arm), of_arm in compared.groupby(["setting", "arm"], sort=False):
         at = of_arm.set_index("at")
         own, *_ = at.itertuples()
         losses = (f"{own.loss:.3f} at {own.learning_rate:g}", f"{own.divided_loss:.3f}")
@@ -153,16 +153,16 @@ def power(source: Source) -> str:
         for metric in results.metrics.values()
         if metric.exact and results.measured[f"{metric.name}_exact"].fillna(0).any()
     ]
-    found = []
+    shares = []
     for factor in _FACTORS:
         missed = [one for one in planted if not (_p_values(*one, factor) * tests < ALARM).any()]
-        found.append([factor, f"{len(planted) - len(missed)} of {len(planted)}"])
+        shares.append([factor, f"{len(planted) - len(missed)} of {len(planted)}"])
     by_sweep = defaultdict(list)
     for results, metric in missed:
         by_sweep[code(results.name)].append(code(metric.name))
     rows = ([sweep, ", ".join(names)] for sweep, names in by_sweep.items())
     lost = markdown(["sweep", f"not found at {factor}"], rows)
-    return f"{markdown(['a metric of a sweep times', 'found'], found, 'rr')}\n\n{lost}"
+    return f"{markdown(['a metric of a sweep times', 'found'], shares, 'rr')}\n\n{lost}"
 
 
 def _p_values(results: Results, metric: Metric, factor: float) -> pd.Series:

@@ -46,20 +46,20 @@ def pictures(study: Study, first: Collection[str] = ()) -> dict[str, list[OnPage
     from experiments.studies.examples.picture import picture_of  # loads Matplotlib
 
     folder = study.folder
-    found = {name: [*pictures_of(folder, results)] for name, results in study.items()}
-    found[LONGER] = [*_longer(folder / FULL)]
-    found[MODELS] = [*_of_model(folder)]
-    found[EXAMPLE_FOLDER] = [
+    drawn = {name: [*pictures_of(folder, results)] for name, results in study.items()}
+    drawn[LONGER] = [*_longer(folder / FULL)]
+    drawn[MODELS] = [*_of_model(folder)]
+    drawn[EXAMPLE_FOLDER] = [
         picture_of(EXAMPLES[name], example_path(folder, name)) for name in sorted(EXAMPLES)
     ]
     embedded = itertools.repeat(True, _MOST_EMBEDDED)
     return {
         name: [
             _on_page(name, each, folder, is_embedded=next(embedded, False))
-            for each in found[name]
+            for each in drawn[name]
             if each.words.title and each.path.exists()
         ]
-        for name in sorted(found, key=lambda name: name not in first)
+        for name in sorted(drawn, key=lambda name: name not in first)
     }
 
 

@@ -52,8 +52,8 @@ def grouped(results: Path) -> list[tuple[str, list[dict[Hashable, Any]]]]:
     verdict = pd.Categorical(table["verdict"], [*VERDICTS])
     groups = table.groupby([severity, verdict], observed=True)
     return [
-        (f"{VERDICTS[found]}{SEVERITIES.get(kind, '')}", rows.to_dict("records"))
-        for (kind, found), rows in groups
+        (f"{VERDICTS[judged]}{SEVERITIES.get(kind, '')}", rows.to_dict("records"))
+        for (kind, judged), rows in groups
     ]
 
 

@@ -64,12 +64,12 @@ def require_copy(expected: str) -> None:
     """`ClusterError` if this worker has another copy of the suite, or uses other instructions."""
     try:
         with _READING:
-            found = this_copy()
+            got = this_copy()
     except RuntimeError as error:
-        found = str(error)
-    if found != expected:
+        got = str(error)
+    if got != expected:
         worker = f"worker {os.getpid()} on {platform.node()}"
-        raise ClusterError(f"{worker} cannot take part: expected {expected}, got {found}")
+        raise ClusterError(f"{worker} cannot take part: expected {expected}, got {got}")
 
 
 def measure_here(expected: str, chunk: Chunk) -> bytes:

@@ -78,15 +78,15 @@ def source(*patterns: str, but: Collection[str] = ()) -> str:
     """SHA-256 of the files of this clone that match patterns, by name; without modules and folders of
     some names.
     """
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted({path for pattern in patterns for path in ROOT.glob(pattern)}):
         parts = {part.partition(".")[0] for part in path.relative_to(ROOT).parts}
         if path.is_file() and path.suffix != ".pyc" and parts.isdisjoint(but):
             content = path.read_bytes()
             code = _code(content) if path.suffix == ".py" else content
             name = path.relative_to(ROOT).as_posix()
-            found.update(f"{name} {hashlib.sha256(code).hexdigest()}\n".encode())
-    return found.hexdigest()
+            digest.update(f"{name} {hashlib.sha256(code).hexdigest()}\n".encode())
+    return digest.hexdigest()
 
 
 @cache  # folders overlap

@@ -81,8 +81,8 @@ class Store:
             return "missing", b""
         if checksum != hashlib.sha256(rest).hexdigest().encode():
             return "damaged", b""
-        found, _, packed = rest.partition(b"\n")
-        return "sound" if found == expected else "stale", packed
+        got, _, packed = rest.partition(b"\n")
+        return "sound" if got == expected else "stale", packed
 
 
 def _stamp(chunk: Chunk) -> bytes:

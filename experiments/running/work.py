@@ -113,13 +113,13 @@ def find_work(store: Store, sweeps: Sequence[Sweep]) -> Work:
     tasks: dict[Path, Task] = {}
     for sweep in sweeps:
         cells = sorted(sweep.cells, key=lambda cell: cell.seconds_per_trial, reverse=True)
-        found = [chunk for cell in cells for chunk in pilot_chunks(sweep, cell)]
-        if any(store.state(chunk) != "sound" for chunk in found):
+        chunks = [chunk for cell in cells for chunk in pilot_chunks(sweep, cell)]
+        if any(store.state(chunk) != "sound" for chunk in chunks):
             work.needs_pilot.add(sweep.name)
         else:
-            found = [chunk for cell in cells for chunk in cell_chunks(store, sweep, cell)]
-        work.total[sweep.name] = len(found)
-        for chunk in found:
+            chunks = [chunk for cell in cells for chunk in cell_chunks(store, sweep, cell)]
+        work.total[sweep.name] = len(chunks)
+        for chunk in chunks:
             state = store.state(chunk)
             path = store.path(chunk)
             if state == "sound":

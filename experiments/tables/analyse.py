@@ -82,11 +82,11 @@ def analyse(sweep: Sweep, measured: Mapping[str, pd.DataFrame]) -> Results:
 
 def columns_of(results: Results) -> dict[str, Sequence[Column]]:
     """The columns of the tables of a sweep in files, by kind."""
-    found: dict[str, Sequence[Column]] = {MEASURED: written_columns(results)}
+    columns: dict[str, Sequence[Column]] = {MEASURED: written_columns(results)}
     for derived in DERIVED_TABLES:
         if derived.kind in results:
-            found[derived.kind] = derived.columns(results.experiment.cell)
-    return found
+            columns[derived.kind] = derived.columns(results.experiment.cell)
+    return columns
 
 
 def described(sweeps: Sequence[Results]) -> pd.DataFrame:
@@ -124,8 +124,8 @@ def agreement(sweeps: Iterable[Results]) -> Agreement:
             tested = judge(one).dropna(subset="p_value")
             untested -= tested["metric"].isin([*one.metrics]).sum()
             if len(tested):
-                found = tested.assign(where=_places(one, tested))
-                values.append(found[none.columns])
+                judged = tested.assign(where=_places(one, tested))
+                values.append(judged[none.columns])
     return Agreement(pd.concat(values or [none], ignore_index=True), untested)
 
 

@@ -63,10 +63,10 @@ def fold(
     >>> fold(table, ["d_k"], lambda rows: [{"sum": rows["x"].sum()}]).values.tolist()
     [[4, 3], [8, 3]]
     """
-    found = []
+    rows = []
     groups = table.groupby([*by], sort=False, dropna=False)
     for key, group in groups:
         identity = dict(zip(by, key, strict=True))
         for row in derive(group):
-            found.append(identity | {**row})
-    return pd.DataFrame(found)
+            rows.append(identity | {**row})
+    return pd.DataFrame(rows)

@@ -19,27 +19,27 @@ def leftovers(config: Config, folder: Path) -> dict[str, list[Path]]:
     of. A figure of which somebody changed or added a file is none of them, and neither is any other file.
     """
     kept = {sweep.name: sweep.figures for sweep in config.sweeps}
-    found: dict[str, list[Path]] = {}
+    extra: dict[str, list[Path]] = {}
     for sidecar in sorted(folder.glob("*.json")):
         name = sidecar.stem
         with suppress(TableError):
             made = read_sidecar(sidecar)
             if name not in kept and made.get("sweep") == name:
-                found[name] = [sidecar]
+                extra[name] = [sidecar]
                 for kind, sha256 in made["sha256"].items():
                     table = folder / csv_name(name, kind)
                     if checksum(table) == sha256:
-                        found[name].insert(-1, table)
+                        extra[name].insert(-1, table)
     for drawing in sorted(folder.glob(f"{FIGURE_FOLDER}/*/*.png")):
         name, figure = drawing.parent.name, drawing.stem
         further = map(drawing.with_suffix, ON_REQUEST)
         files = (drawing, *filter(Path.exists, further))
-        is_left = name in found or figure not in kept.get(name, [figure])
+        is_left = name in extra or figure not in kept.get(name, [figure])
         is_as_made = Product(files, list).is_current(folder) is not None
         if is_left and is_as_made:
-            key = name if name in found else f"{name}/{figure}"
-            found[key] = [*files, *found.get(key, ())]  # the JSON last, if removal ends early
-    return found
+            key = name if name in extra else f"{name}/{figure}"
+            extra[key] = [*files, *extra.get(key, ())]  # the JSON last, if removal ends early
+    return extra
 
 
 def remove(path: Path) -> None:

@@ -50,12 +50,12 @@ def with_exact(experiment: AnyExperiment, table: pd.DataFrame) -> pd.DataFrame:
 
     The divisor is that of the cell: the column `divisor` may hold a wrong number.
     """
-    found = {}
+    columns = {}
     for metric in experiment.metrics:
         if metric.exact and metric.name in table:
             values = table[CELL].map(metric.exact.value)
-            found[f"{metric.name}_exact"] = values.astype(float)
-    return table.assign(**found)
+            columns[f"{metric.name}_exact"] = values.astype(float)
+    return table.assign(**columns)
 
 
 def as_read(sweep: Sweep, written: pd.DataFrame) -> pd.DataFrame:

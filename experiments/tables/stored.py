@@ -78,7 +78,7 @@ class Stored:
         """The paths of the tables that the sidecar vouches for."""
         return [self.csv(kind) for kind in read_sidecar(self.sidecar)["sha256"]]
 
-    def write(self, found: "Results", origin: Sidecar | None = None) -> dict[Path, Change]:
+    def write(self, tables: "Results", origin: Sidecar | None = None) -> dict[Path, Change]:
         """Write the tables, and last the JSON that vouches for them.
 
         A run that ends halfway thus leaves tables that do not match their JSON, and the next run
@@ -86,24 +86,24 @@ class Stored:
         tables that the sweep no longer has are removed, unless somebody changed them.
 
         Args:
-            found: the results of the sweep.
+            tables: the results of the sweep.
             origin: of values measured earlier: what their sidecar has beside its checksums.
         """
         before: Sidecar = {"sha256": {}}
         with suppress(TableError):
             before = read_sidecar(self.sidecar)
         keeps = self.is_measured_alike or origin is not None
-        paths = {kind: self.csv(kind) for kind in (*found, SUMMARY)}
+        paths = {kind: self.csv(kind) for kind in (*tables, SUMMARY)}
         earlier = {self.csv(name): sha256 for name, sha256 in before["sha256"].items()}
-        contents = csv_contents(found)
+        contents = csv_contents(tables)
         changes = {path: update(path, contents[kind], keeps=keeps) for kind, path in paths.items()}
         made = {
             **self._origin(),
             **(origin or {}),
             "sha256": {kind: checksum(path) for kind, path in paths.items()},
         }
-        if found.failed:
-            made["failed"] = [*map(str, found.failed)]
+        if tables.failed:
+            made["failed"] = [*map(str, tables.failed)]
         content = (json.dumps(made, indent=1) + "\n").encode()
         if not self.sidecar.exists() or self.sidecar.read_bytes() != content:
             write_atomically(self.sidecar, content)
@@ -159,10 +159,10 @@ class Stored:
                 contents[kind] = path.read_bytes()
             except OSError as error:
                 raise TableError(f"{path}: {error.strerror}") from None
-            found = hashlib.sha256(contents[kind]).hexdigest()
-            if found != sha256:
+            actual = hashlib.sha256(contents[kind]).hexdigest()
+            if actual != sha256:
                 raise TableError(
-                    f"{path} has been altered: got SHA-256 {found[:12]}..., expected "
+                    f"{path} has been altered: got SHA-256 {actual[:12]}..., expected "
                     f"{sha256[:12]}..."
                 )
         return contents

@@ -40,13 +40,13 @@ def verdicts(experiment: AnyExperiment, table: pd.DataFrame) -> pd.DataFrame:
     """One row for every measured value with a known exact value, with the index of its row in a
     finished main table.
     """
-    found = []
+    compared = []
     for metric in experiment.metrics:
         if metric.exact and metric.name in table:
             known = table[table[f"{metric.name}_exact"].notna()]
             if len(known):
-                found.append(_compared(known, metric, metric.exact))
-    return pd.concat(found).sort_index(kind="stable") if found else pd.DataFrame()
+                compared.append(_compared(known, metric, metric.exact))
+    return pd.concat(compared).sort_index(kind="stable") if compared else pd.DataFrame()
 
 
 def _compared(rows: pd.DataFrame, metric: Metric, exact: Exact) -> pd.DataFrame:

@@ -204,10 +204,10 @@ def divisor_for(
     unit = sqrt(row_variance(d_k, n_keys, 1.0, law, shortest))
 
     def of_divisor(divisor: float) -> float:
-        found = _expectations(float(d_k), float(n_keys), divisor, law, shortest)
+        means = _expectations(float(d_k), float(n_keys), divisor, law, shortest)
         if target == "max_weight":
-            return found.max_weight
-        return found.entropy / (largest_entropy(n_keys, shortest) if target != "entropy" else 1)
+            return means.max_weight
+        return means.entropy / (largest_entropy(n_keys, shortest) if target != "entropy" else 1)
 
     return divisor_with(target, value, unit, of_divisor)
 

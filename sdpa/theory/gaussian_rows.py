@@ -73,12 +73,12 @@ def interpolated(
     """Values of a function of rows at each sigma, rising, (rows, values)."""
     place = np.log(sigma) / _OCTAVE
     octaves = np.floor(place)
-    found = []
+    values = []
     for octave in np.unique(octaves):
         coefficients = _octave_coefficients(int(octave), n_keys, function, *arguments)
         within = 2 * (place[octaves == octave] - octave) - 1
-        found.append(np.polynomial.chebyshev.chebval(within, coefficients).T)
-    return np.concatenate(found)
+        values.append(np.polynomial.chebyshev.chebval(within, coefficients).T)
+    return np.concatenate(values)
 
 
 @cache
@@ -156,13 +156,13 @@ def gaussian_rows(
     jacobian_square = (1 - 1 / n_keys) / n_keys
     uniform = 1 / n_keys, np.log(n_keys), jacobian_square, np.zeros(len(n_keys))
     of_name = dict(zip(OF_GAUSSIAN_ROWS, uniform, strict=True))
-    found = np.column_stack([of_name[name] for name in names])
+    values = np.column_stack([of_name[name] for name in names])
     piece_of = np.where(sigma > _LEAST_SIGMA, pieces(n_keys), 0)
     for piece in np.unique(piece_of[piece_of > 0]).tolist():
         rows = np.flatnonzero(piece_of == piece)
         rows = rows[np.argsort(sigma[rows])]
-        found[rows] = _rows_of_piece(sigma[rows], n_keys[rows], names)
-    return np.asarray(np.maximum(found, 0.0))
+        values[rows] = _rows_of_piece(sigma[rows], n_keys[rows], names)
+    return np.asarray(np.maximum(values, 0.0))
 
 
 def _rows_of_piece(
@@ -173,12 +173,12 @@ def _rows_of_piece(
     """Values of `gaussian_rows` at rising sigma, interpolated over the lengths of one piece."""
     lengths, place = np.unique(n_keys, return_inverse=True)
     nodes, weights = length_rule(lengths)
-    found = np.zeros((len(sigma), len(names)))
+    totals = np.zeros((len(sigma), len(names)))
     means = {name: ROW_MEANS[name] for name in names if name in ROW_MEANS}
     for node, of_node in zip(nodes.tolist(), weights.T, strict=True):
         values = row_values(sigma, node, means)
         if "saturated_rows" in names:
             values["saturated_rows"] = saturated_rows(sigma, node)
         columns = np.column_stack([values[name] for name in names])
-        found += of_node[place, None] * columns
-    return found
+        totals += of_node[place, None] * columns
+    return totals

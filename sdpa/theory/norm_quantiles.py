@@ -137,10 +137,10 @@ def attention_medians(
 
     Arguments and errors as in `attention_expectations`, of independent Gaussian entries.
 
-    >>> found = attention_medians(d_k=64, n_keys=64, divisor=8.0)
-    >>> round(found.jacobian_norm, 3), round(found.weight_jacobian_norm, 3)
+    >>> medians = attention_medians(d_k=64, n_keys=64, divisor=8.0)
+    >>> round(medians.jacobian_norm, 3), round(medians.weight_jacobian_norm, 3)
     (0.179, 0.179)
-    >>> round(found.query_gradient_norm, 3)
+    >>> round(medians.query_gradient_norm, 3)
     0.167
     """
     check_sizes(d_k, n_keys)
@@ -150,11 +150,13 @@ def attention_medians(
     rows = row_norms(of_law, least)
     # One of n_keys rows may have a single key and the norms 0.
     share = (0.5 * n_keys - 1) / (n_keys - 1) if least == 1 else 0.5
-    found = [nan] * 3
+    medians = [nan] * 3
     for i, name in enumerate(NormMedians._fields):
         if i == 0 or d_k >= _NARROWEST:
-            found[i] = rows.quantile(rows.norm(name, d_k), share) * (of_law.to_query if i else 1.0)
-    return NormMedians(*found)
+            medians[i] = rows.quantile(rows.norm(name, d_k), share) * (
+                of_law.to_query if i else 1.0
+            )
+    return NormMedians(*medians)
 
 
 def row_norms(law: RowLaw, shortest: int) -> RowNorms:
@@ -464,12 +466,12 @@ class RowNorms:
             most = np.minimum(level * peak / highest, peak)  # as norm / t falls in t
             least = level * (_FAR * most / norm(_FAR * most))  # no product underflows
             low = np.clip(farthest, least, peak)
-            found = share_of(_bisected(lambda t: norm(t) < level, low, most))
+            below = share_of(_bisected(lambda t: norm(t) < level, low, most))
             falls = level > lowest
             if falls.any():
                 root = _bisected(lambda t: norm(t) >= level, peak, end)
-                found += np.where(falls, 1 - share_of(root), 0.0)
-            return float(np.mean(np.where(level < highest, found, 1.0)))
+                below += np.where(falls, 1 - share_of(root), 0.0)
+            return float(np.mean(np.where(level < highest, below, 1.0)))
 
         return share
 

@@ -130,8 +130,8 @@ class _Halves:
 
         def end(tail: Callable[[FloatArray, float], FloatArray], share: float) -> float:
             def excess(x: float) -> float:
-                found = probability @ tail(self.half, exp(x))
-                return log(max(found, 1e-300) / share)
+                chance = probability @ tail(self.half, exp(x))
+                return log(max(chance, 1e-300) / share)
 
             return float(scipy.optimize.brentq(excess, lowest, highest, xtol=1e-6))
 

@@ -77,13 +77,13 @@ def _independent_means(rows: RowLaw) -> RowMetrics:
     square = row["jacobian_square"]
     row["to_keys"] = square * lengths.length**2
     row["to_query"] = row.pop("along") + (rows.d_k - 1) * square
-    found = {name: float(lengths.share @ values) for name, values in row.items()}
+    means = {name: float(lengths.share @ values) for name, values in row.items()}
     return RowMetrics(
-        query_gradient_square=found.pop("to_query") * rows.to_query**2,
-        key_gradient_square=found.pop("to_keys") * rows.to_key**2,
+        query_gradient_square=means.pop("to_query") * rows.to_query**2,
+        key_gradient_square=means.pop("to_keys") * rows.to_key**2,
         saturated_rows=saturated_share(rows),
         own_weight=1 / rows.n_keys,
-        **found,
+        **means,
     )
 
 
@@ -126,18 +126,18 @@ def _correlated_means(rows: RowLaw) -> RowMetrics:
 
     def values(length: float) -> list[float]:
         row = row_of(length)
-        found = _values(row)
-        to_keys = found["jacobian_square"] * length**2
-        return [*found.values(), to_keys, row.power_sum(1, group=0)]
+        metrics = _values(row)
+        to_keys = metrics["jacobian_square"] * length**2
+        return [*metrics.values(), to_keys, row.power_sum(1, group=0)]
 
     def saturation(group: int, length: float) -> list[float]:
         return [row_of(length).remainder_below(LOG_UNSATURATED, group)]
 
-    *found, to_keys, own = _mean_over_queries(rows.d_k, values).tolist()
+    *numbers, to_keys, own = _mean_over_queries(rows.d_k, values).tolist()
     saturated = 0.0
     for group in (0, 1):
         saturated += float(_mean_over_queries(rows.d_k, partial(saturation, group))[0])
-    means = dict(zip(_FUNCTIONS, found, strict=True))
+    means = dict(zip(_FUNCTIONS, numbers, strict=True))
     to_query = means.pop("along") + (rows.d_k - 1) * means.pop("across")
     return RowMetrics(
         query_gradient_square=to_query * rows.to_query**2,

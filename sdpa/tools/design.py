@@ -81,9 +81,9 @@ def design(
     table = []
     for n in sorted({max(2, round(factor * n_keys)) for factor in _FACTORS}):
         rows = rows_under(mask, n, n)
-        found = attention_expectations(d_k, n, divisor, law, rows)
-        share = {"entropy_share": found.entropy / largest_entropy(n, rows)}
-        table.append({"n_keys": n, "divisor": divisor} | share | vars(found))
+        means = attention_expectations(d_k, n, divisor, law, rows)
+        share = {"entropy_share": means.entropy / largest_entropy(n, rows)}
+        table.append({"n_keys": n, "divisor": divisor} | share | vars(means))
     rule = f"the same as the rule {divisor / math.sqrt(d_k):.5g}*d_k^1/2 for scaling"
     largest = largest_of_all_mean(d_k, n_keys, n_keys) / divisor
     text = (

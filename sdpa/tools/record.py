@@ -207,9 +207,9 @@ def calls_of_transformers(see: Callable[[Call], None], name: str) -> Iterator[No
     ) -> Tensor:
         attend = registered or sys.modules[module.__module__].eager_attention_forward
         with Softmax() as seen:
-            found = attend(module, query, key, value, attention_mask, *rest, **kwargs)
+            returned = attend(module, query, key, value, attention_mask, *rest, **kwargs)
         see(Call(query, key, kwargs.get("scaling"), attention_mask, scores=seen.scores))
-        return found
+        return returned
 
     # may have an entry of a user
     with patch.dict(ALL_ATTENTION_FUNCTIONS._local_mapping, {name: record}):

@@ -122,9 +122,9 @@ def tabulate(cell: Cell, measured: Scores) -> dict[str, list[Row]]:
     """
     moments = measured.moments
     shape, trials = ScoreMoments.of(moments), moments.trials
-    found = {metric.name: metric.compute(shape, 1.0).with_error(moments) for metric in METRICS}
+    estimates = {metric.name: metric.compute(shape, 1.0).with_error(moments) for metric in METRICS}
     counts = cell.row_head() | {"trials": trials, "counts": measured.counts}
-    return {MEASURED: [metric_row(METRICS, cell, trials, found)], COUNTS: [counts]}
+    return {MEASURED: [metric_row(METRICS, cell, trials, estimates)], COUNTS: [counts]}
 
 
 EXPERIMENT = Experiment(

@@ -282,8 +282,8 @@ class Runs:
 
 def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Runs:
     """Train that many runs of each rule."""
-    found = [_trial(cell, rng) for _ in range(trials)]
-    return Runs(*(np.stack(arrays) for arrays in zip(*found, strict=True)))
+    runs = [_trial(cell, rng) for _ in range(trials)]
+    return Runs(*(np.stack(arrays) for arrays in zip(*runs, strict=True)))
 
 
 def _trial(cell: Cell, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -310,17 +310,17 @@ def _recorded(cell: Cell, design: Design, start: Decoder, places: Tokens) -> tup
     recorded = cell.recorded_steps
     of_runs = np.full((len(recorded), len(OF_RUN)), _LOSS_OF_ENDED)
     heads = np.full((len(recorded), cell.layers, cell.n_heads, len(OF_HEAD)), SMALLEST)
-    for step, decoder, found in run(cell, design, start, places):
+    for step, decoder, outcome in run(cell, design, start, places):
         if step in recorded:
             place = recorded.index(step)
             tested = held_out_stretches(cell.text, cell.n_keys)
             if step == cell.steps and cell.readings == "careful":
                 tested = all_held_out(cell.text, cell.n_keys)
                 last = stretches(trained_on(cell.text), places[step], cell.n_keys + 1)
-                found = loss_and_gradients(decoder.astype(np.float64), last, design)
-            of_runs[place:] = _LOSS_OF_ENDED, embedding_gradient(found)
+                outcome = loss_and_gradients(decoder.astype(np.float64), last, design)
+            of_runs[place:] = _LOSS_OF_ENDED, embedding_gradient(outcome)
             of_runs[place, 0] = _mean_loss(decoder, tested, design)
-            heads[place:] = of_heads(found, design.row_map)
+            heads[place:] = of_heads(outcome, design.row_map)
     return of_runs, heads
 
 
@@ -439,15 +439,15 @@ def tabulate(cell: Cell, runs: Runs) -> dict[str, list[Row]]:
     trials, ends = len(runs.of_runs), _ends(runs)
     rows, history, heads = [], [], []
     for i, of_rule in enumerate(cell.by_rule()):
-        found: dict[str, tuple[float, float] | Quantile] = {}
+        estimates: dict[str, tuple[float, float] | Quantile] = {}
         for metric in METRICS:
             values = ends[metric.name][:, i]
             if metric.kind == "quantile":
                 of_runs = Histograms.of(values.astype(float)[None, :, None])
-                found[metric.name] = of_runs.quantile(0, metric.share)
+                estimates[metric.name] = of_runs.quantile(0, metric.share)
             else:
-                found[metric.name] = float(values.mean()), _error(values)
-        rows.append(metric_row(METRICS, of_rule, trials, found))
+                estimates[metric.name] = float(values.mean()), _error(values)
+        rows.append(metric_row(METRICS, of_rule, trials, estimates))
         for place, step in enumerate(cell.recorded_steps):
             of_step = of_rule.row_head() | {"trials": trials, "step": step}
             history.append(of_step | _means(OF_RUN, runs.of_runs[:, i, place]))
@@ -463,12 +463,12 @@ def _means(columns: tuple[Column, ...], values: Floats) -> Row:
     error of the logarithm times it.
     """
     row: Row = {}
-    for column, found in zip(columns, values.T, strict=True):
+    for column, numbers in zip(columns, values.T, strict=True):
         if "gradient" in column.name:
-            mean = float(np.exp(np.log(found).mean()))
-            row |= {column.name: mean, f"{column.name}_se": mean * _error(np.log(found))}
+            mean = float(np.exp(np.log(numbers).mean()))
+            row |= {column.name: mean, f"{column.name}_se": mean * _error(np.log(numbers))}
         else:
-            row |= {column.name: float(found.mean()), f"{column.name}_se": _error(found)}
+            row |= {column.name: float(numbers.mean()), f"{column.name}_se": _error(numbers)}
     return row
 
 

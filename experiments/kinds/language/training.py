@@ -74,30 +74,30 @@ def train(
         recipe.of_queries if name in ("query", "key") else recipe.learning_rate for name, _ in named
     ]
     for step, batch in enumerate(batches):
-        found = loss_and_gradients(decoder, batch, design)
-        gradients = [array for _, array in found.to_weights.arrays()]
+        outcome = loss_and_gradients(decoder, batch, design)
+        gradients = [array for _, array in outcome.to_weights.arrays()]
         square = sum(float(np.vdot(each, each)) for each in gradients)
-        norm = math.sqrt(square) / found.losses.size
+        norm = math.sqrt(square) / outcome.losses.size
         if not norm <= _LARGEST_GRADIENT:  # also with a NaN
             return
-        yield step, decoder, found
+        yield step, decoder, outcome
         clipped = min(1.0, recipe.clip / norm) if recipe.clip else 1.0
         for each in gradients:
-            each *= clipped / found.losses.size  # the loss of a step is a mean
+            each *= clipped / outcome.losses.size  # the loss of a step is a mean
         optimizer.step(gradients, [recipe.share(step) * rate for rate in rates])
         if not max(np.abs(array).max() for _, array in named) <= _LARGEST_WEIGHT:
             return
 
 
-def embedding_gradient(found: Pass) -> float:
+def embedding_gradient(outcome: Pass) -> float:
     """The `embedding_gradient` of a pass."""
-    lengths = np.linalg.norm(found.to_blocks[0].x, axis=-1)
+    lengths = np.linalg.norm(outcome.to_blocks[0].x, axis=-1)
     return max(float(np.sqrt((lengths**2).mean())), SMALLEST)
 
 
-def of_heads(found: Pass, row_map: RowMap) -> Floats:
+def of_heads(outcome: Pass, row_map: RowMap) -> Floats:
     """The values of each layer and head, (layers, heads, OF_HEAD), over rows of two keys or more."""
-    layers = zip(found.steps, found.to_blocks, strict=True)
+    layers = zip(outcome.steps, outcome.to_blocks, strict=True)
     return np.array([_of_layer(steps, gradients, row_map) for steps, gradients in layers])
 
 

@@ -84,8 +84,8 @@ class Cell(SampledCell):
 
     def problem(self) -> str | None:
         """As `Cell.problem`; a sink needs softmax."""
-        if found := super().problem():
-            return found
+        if message := super().problem():
+            return message
         try:
             _ = self.row_map
         except ValueError as error:
@@ -172,16 +172,16 @@ class MappedKernel(Kernel[Cell]):
 
     def softmax(self, cell: Cell, scores: Floats, keys: Floats, gradients: Floats) -> MappedRows:
         """The rows under the row map of the cell and each of its divisors."""
-        found = []
+        by_divisor = []
         for divisor in cell.divisors():
             rows = cell.row_map.rows(scores / divisor, keys, gradients)
-            found.append(
+            by_divisor.append(
                 rows._replace(
                     weight_jacobian_norm=rows.weight_jacobian_norm / divisor,
                     query_gradient_norm=rows.query_gradient_norm / divisor,
                 )
             )
-        return MappedRows(*np.stack(found, axis=1))
+        return MappedRows(*np.stack(by_divisor, axis=1))
 
 
 KERNEL = MappedKernel(MECHANISM_METRICS)

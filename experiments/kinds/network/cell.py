@@ -190,10 +190,10 @@ class StackMeasurement:
 
 def measure(cell: Cell, trials: int, rng: np.random.Generator) -> StackMeasurement:
     """Measure that many independent stacks under every rule."""
-    found = np.array([_stack(cell, rng) for _ in range(trials)])
-    of_layers = found[:, :, : cell.layers]
+    stacks = np.array([_stack(cell, rng) for _ in range(trials)])
+    of_layers = stacks[:, :, : cell.layers]
     places = {"first": 0, "last": cell.layers - 1, "above": cell.layers}
-    metrics = [found[:, :, places[metric.end], _PLACE[metric.value]] for metric in METRICS]
+    metrics = [stacks[:, :, places[metric.end], _PLACE[metric.value]] for metric in METRICS]
     moments = Moments.of(np.stack(metrics, axis=-1).reshape(trials, -1).T)
     mean = of_layers.mean(axis=0)
     squares = ((of_layers - mean) ** 2).sum(axis=0)
@@ -208,14 +208,14 @@ def _stack(cell: Cell, rng: np.random.Generator) -> Floats:
     tokens = math.sqrt(p) * shared + math.sqrt(1 - p) * own
     blocks = [cell.block(rng) for _ in range(cell.layers)]
     top = rng.standard_normal(tokens.shape)
-    found = np.full((len(cell.scaling), cell.layers + 1, len(OF_LAYER)), np.nan)
+    values = np.full((len(cell.scaling), cell.layers + 1, len(OF_LAYER)), np.nan)
     for rule, design in enumerate(cell.designs()):
         steps = network.forward(tokens, blocks, design)
         gradients = network.backward(top, steps, blocks, design)
         for layer, (step, gradient) in enumerate(zip(steps, gradients, strict=True)):
-            found[rule, layer] = values_of_layer(step, gradient)
-        found[rule, -1, :2] = of_stream(steps[-1].after)
-    return found
+            values[rule, layer] = values_of_layer(step, gradient)
+        values[rule, -1, :2] = of_stream(steps[-1].after)
+    return values
 
 
 _PLACE = {column.name: place for place, column in enumerate(OF_LAYER)}
@@ -334,14 +334,14 @@ def tabulate(cell: Cell, measured: StackMeasurement) -> dict[str, list[Row]]:
     spread = np.sqrt(measured.squares / (trials - 1) / trials)
     rows, layers = [], []
     for i, of_rule in enumerate(cell.by_rule()):
-        found = {}
+        estimates = {}
         for metric, value, error in zip(METRICS, values[i], errors[i], strict=True):
             pair = float(value), float(error)
             if metric.kind == "root":
                 root = math.sqrt(value)
                 pair = root, float(error / (2 * root)) if root else 0.0
-            found[metric.name] = pair
-        rows.append(metric_row(METRICS, of_rule, trials, found))
+            estimates[metric.name] = pair
+        rows.append(metric_row(METRICS, of_rule, trials, estimates))
         for layer in range(cell.layers):
             row = of_rule.row_head() | {"trials": trials, "layer": layer + 1}
             for column, place in _PLACE.items():

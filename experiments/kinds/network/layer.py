@@ -58,11 +58,11 @@ def _of_rows(step: network.Steps) -> list[float]:
     return [float(values.mean()) for values in rows]
 
 
-def _of_gradient(found: network.BlockGradients) -> list[float]:
+def _of_gradient(gradients: network.BlockGradients) -> list[float]:
     """The last six of `OF_LAYER`: the gradients to the stream, and to queries, keys and values."""
-    norms = [np.vecdot(each, each) for each in (found.q, found.k, found.v)]
-    square = _mean_square(found.x)
-    cosine = _mean_product(found.x) / (square * found.x.shape[-1])
+    norms = [np.vecdot(each, each) for each in (gradients.q, gradients.k, gradients.v)]
+    square = _mean_square(gradients.x)
+    cosine = _mean_product(gradients.x) / (square * gradients.x.shape[-1])
     means = (float(each.mean()) for each in norms)
     median = float(np.median(np.sqrt(norms[0])))
     return [square, cosine, *means, median]

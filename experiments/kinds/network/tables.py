@@ -71,8 +71,8 @@ def with_law(results: Results) -> pd.DataFrame:
     """The table of layers with the law of each value."""
     layers = results[LAYERS]
     laws = {cell: law_of(cell) for cell in layers[CELL].unique()}
-    found = [laws[cell][layer - 1] for cell, layer in layers[[CELL, "layer"]].to_numpy()]
-    return layers.join(pd.DataFrame(found, layers.index).add_suffix("_law"))
+    by_row = [laws[cell][layer - 1] for cell, layer in layers[[CELL, "layer"]].to_numpy()]
+    return layers.join(pd.DataFrame(by_row, layers.index).add_suffix("_law"))
 
 
 def beside_law(results: Results) -> pd.DataFrame:
@@ -87,7 +87,7 @@ def beside_law(results: Results) -> pd.DataFrame:
     measured = results.measured[[*same, _GROWTH, f"{_GROWTH}_se"]]
     growth = layers.query("layer == 1").merge(measured, on=same)
     growth[f"{_GROWTH}_law"] = np.sqrt(growth["stream_gradient_law"])
-    found = []
+    tables = []
     for name, table in ((_GROWTH, growth), ("stream", layers), ("collision", layers)):
         rows = table.query(_HOLDS)
         measured, error, law = (rows[f"{name}{end}"] for end in ("", "_se", "_law"))
@@ -95,8 +95,8 @@ def beside_law(results: Results) -> pd.DataFrame:
         z = (apart - apart.clip(-_SLACK * law, _SLACK * law)) / error
         p_values = 2 * special.stdtr(rows["trials"] - 1, -z.abs())
         tested = rows.assign(metric=name, z=z, p_value=p_values)
-        found.append(tested[error <= _MOST_ERROR * measured])
-    return pd.concat(found)
+        tables.append(tested[error <= _MOST_ERROR * measured])
+    return pd.concat(tables)
 
 
 TABLES = (

@@ -109,9 +109,9 @@ CAT_SCORES = np.array(_GIVEN["cat_sat_down"]["scores"])
 @example
 def cat_sat_down() -> list[Step]:
     """A table of scaled scores, their weights, and how to read them as a heat map."""
-    found = from_scores(CAT_SCORES, divisor=sqrt(8))
-    steps = attention(found, WORDS, WORDS)
-    weights = found.weights
+    traced = from_scores(CAT_SCORES, divisor=sqrt(8))
+    steps = attention(traced, WORDS, WORDS)
+    weights = traced.weights
     own = np.diag(weights)
     own_row = [[*own, own.mean(), 1 / 4]]
     largest = weights.argmax(axis=1)
@@ -211,11 +211,11 @@ def session() -> list[Step]:
 def _shapes(
     name: str,
     says: str,
-    found: Trace,
+    traced: Trace,
     columns: Names,
 ) -> Step:
     """The shapes of the arrays from q to the output."""
-    shapes = {name: np.shape(array) for name, array in vars(found).items() if np.ndim(array)}
+    shapes = {name: np.shape(array) for name, array in vars(traced).items() if np.ndim(array)}
     return step(name, says, [*shapes.values()], [*shapes], columns)
 
 
@@ -254,8 +254,8 @@ def article_draws(kind: str = "") -> Floats:
     """
     numbers = []
     for d_k in COMPARED:
-        found = compare_scaling(d_k, rng=np.random.RandomState(42))
-        both = (found.unscaled, found.scaled)
+        comparison = compare_scaling(d_k, rng=np.random.RandomState(42))
+        both = (comparison.unscaled, comparison.scaled)
         names = (f"{kind}score_std", f"{kind}max_weight")
         numbers.append([getattr(rule, name) for name in names for rule in both])
     return np.transpose(numbers)
@@ -300,9 +300,9 @@ DOG_VALUES = np.array(_DOG["values"])
 @example
 def dog_bites_man() -> list[Step]:
     """From scores to outputs, and scores that give the printed weights, which these do not."""
-    found = from_scores(DOG_SCORES, DOG_VALUES, 2.0)
-    steps = attention(found, DOG_WORDS, DOG_WORDS)
-    weights = found.weights
+    traced = from_scores(DOG_SCORES, DOG_VALUES, 2.0)
+    steps = attention(traced, DOG_WORDS, DOG_WORDS)
+    weights = traced.weights
     rows = ("printed weights of dog", "softmax of half the scores", "softmax of the scores")
     halved = [DOG_PRINTED[0], softmax(DOG_SCORES / 2)[0], weights[0]]
     halves = "To two decimals, the printed row of dog halves the scores; others do not."
@@ -310,7 +310,7 @@ def dog_bites_man() -> list[Step]:
     blended = [_DOG["output_of_dog"], DOG_PRINTED[0] @ DOG_VALUES, weights[0] @ DOG_VALUES]
     return [
         *chosen(steps, "scaled_scores exponentials weights v"),
-        *(blend(found, word, i, DOG_WORDS, numbered(4)) for i, word in enumerate(DOG_WORDS)),
+        *(blend(traced, word, i, DOG_WORDS, numbered(4)) for i, word in enumerate(DOG_WORDS)),
         steps["output"],
         step("printed", "Weights as printed.", DOG_PRINTED, DOG_WORDS, DOG_WORDS),
         step("halved", halves, halved, rows, DOG_WORDS),
@@ -389,7 +389,7 @@ def triples() -> list[Step]:
     keys = ("first", "second", "third")
     printed = np.array(_GIVEN["triples"]["weights"])
     scores = np.array([ONES, TENS, HUNDREDS, np.divide(HUNDREDS, sqrt(512))])
-    found = from_scores(scores)
+    traced = from_scores(scores)
     return [
         step(
             "divisor",
@@ -405,10 +405,10 @@ def triples() -> list[Step]:
             rows,
             keys,
         ),
-        *chosen(attention(found, rows, keys), "exponentials weights"),
+        *chosen(attention(traced, rows, keys), "exponentials weights"),
         step("printed", "Weights as printed.", printed, rows, keys),
-        step("difference", "Weights minus the printed ones.", found.weights - printed, rows, keys),
-        spread(found.weights, rows),
+        step("difference", "Weights minus the printed ones.", traced.weights - printed, rows, keys),
+        spread(traced.weights, rows),
     ]
 
 
@@ -417,7 +417,7 @@ def two_scales() -> list[Step]:
     """Four scores, the same times 20, as if q and k were 400 times as wide, and one far ahead."""
     scores = np.array([SMALL, LARGE_SCORES, (10, 1, 1, 1)])
     rows = ("small", "large", "one ahead")
-    found = from_scores(scores)
+    traced = from_scores(scores)
     return [
         step(
             "scores",
@@ -425,8 +425,8 @@ def two_scales() -> list[Step]:
             scores,
             rows,
         ),
-        *chosen(attention(found, rows, numbered(4)), "exponentials weights"),
-        spread(found.weights, rows),
+        *chosen(attention(traced, rows, numbered(4)), "exponentials weights"),
+        spread(traced.weights, rows),
     ]
 
 

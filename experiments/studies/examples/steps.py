@@ -56,7 +56,7 @@ def step(
 
 
 def attention(
-    found: Trace,
+    traced: Trace,
     queries: Names,
     keys: Names,
     *,
@@ -67,32 +67,32 @@ def attention(
     """The steps of attention on two axes by name; those of values only if there are values.
 
     Args:
-        found: the attention.
+        traced: the attention.
         queries, keys: a name for each.
         rule: the scaling rule that gave the divisor.
         widths, outputs: names of columns of q and k, and of the output; numbers without them.
     """
     # Without the divisor; hidden keys stay hidden.
-    undivided = softmax(np.where(np.isinf(found.scaled_scores), -np.inf, found.scores))
-    both = (undivided, found.weights)
+    undivided = softmax(np.where(np.isinf(traced.scaled_scores), -np.inf, traced.scores))
+    both = (undivided, traced.weights)
     largest = [weights.max(axis=-1) for weights in both]
     effects = ("largest without", "largest with", "entropy without", "entropy with")
     effect = np.transpose([*largest, *map(entropy, both)])
-    exponentials = np.column_stack([found.exponentials, found.sums])
+    exponentials = np.column_stack([traced.exponentials, traced.sums])
     parts: dict[str, tuple[Any, ...]] = {
-        "q": ("Queries Q: one row per query.", found.q, queries, widths),
-        "k": ("Keys K: one row per key.", found.k, keys, widths),
-        "v": ("Values V: one row per key.", found.v, keys, outputs),
+        "q": ("Queries Q: one row per query.", traced.q, queries, widths),
+        "k": ("Keys K: one row per key.", traced.k, keys, widths),
+        "v": ("Values V: one row per key.", traced.v, keys, outputs),
         "scores": (
             "Scores S = Q Kᵀ: dot products of queries (rows) and keys.",
-            found.scores,
+            traced.scores,
             queries,
             keys,
         ),
-        "divisor": ("The divisor of each score.", [[found.divisor]], (rule,), ("divisor",)),
+        "divisor": ("The divisor of each score.", [[traced.divisor]], (rule,), ("divisor",)),
         "scaled_scores": (
             "Scores over the divisor; −∞: hidden by the mask.",
-            found.scaled_scores,
+            traced.scaled_scores,
             queries,
             keys,
         ),
@@ -104,11 +104,11 @@ def attention(
         ),
         "weights": (
             "Weights W: each exponential over the sum of its row.",
-            found.weights,
+            traced.weights,
             queries,
             keys,
         ),
-        "output": ("Output W V: values, blended by weights.", found.output, queries, outputs),
+        "output": ("Output W V: values, blended by weights.", traced.output, queries, outputs),
         "undivided_weights": ("The softmax of the undivided scores.", undivided, queries, keys),
         "divisor_effect": (
             "Largest weights, and entropies in nats: 0 to ln n.",
@@ -140,15 +140,15 @@ def from_scores(
 
 
 def blend(
-    found: Trace,
+    traced: Trace,
     name: str,
     row: int,
     keys: Names,
     outputs: Names,
 ) -> Step:
     """The output of one query, term by term: weights, and each key's values times its weight."""
-    weights = found.weights[row]
-    terms = np.column_stack([weights, weights[:, None] * np.asarray(found.v)])
+    weights = traced.weights[row]
+    terms = np.column_stack([weights, weights[:, None] * np.asarray(traced.v)])
     blended = [*terms, terms.sum(axis=0)]
     says = f"The output of {name}, term by term: weights, and values times weights."
     return step(f"blend_{name}", says, blended, (*keys, "sum"), ("weight", *outputs))

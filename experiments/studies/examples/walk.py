@@ -125,12 +125,12 @@ def own_steps(
     """
     matrices = [read_matrix(path, letter) for path, letter in zip(paths, "qkv", strict=False)]
     try:
-        found = trace(*matrices, scaling=scaling, mask=mask)
+        traced = trace(*matrices, scaling=scaling, mask=mask)
     except ValueError as error:
         raise ExampleError(f"{_listed(paths)}: {error}") from None
     q, k, *_ = matrices
     steps = attention(
-        found,
+        traced,
         [*q.index],
         [*k.index],
         rule=scaling,
@@ -165,12 +165,12 @@ def read_matrix(path: Path, letter: str) -> pd.DataFrame:
     bad = np.argwhere(~(values.abs() <= _LARGEST).to_numpy(bool))
     height, width = values.shape
     if len(bad) or not (0 < height <= _MOST and 0 < width <= _MOST):
-        found = f"{height} x {width}"
+        got = f"{height} x {width}"
         if len(bad):
             row, column = bad[0] + (top, left)
-            found = f"{cells.iloc[row, column]!r} in row {row + 1}"
+            got = f"{cells.iloc[row, column]!r} in row {row + 1}"
         expected = f"1 to {_MOST} rows and columns of numbers within ±{_LARGEST:g}"
-        raise ExampleError(f"{path}: expected {expected}, got {found}")
+        raise ExampleError(f"{path}: expected {expected}, got {got}")
     rows = cells[0][top:] if left else numbered(height, letter)
     columns = cells.iloc[0, left:] if top else numbered(width)
     return pd.DataFrame(values.to_numpy(float), [*rows], [*columns])

@@ -57,12 +57,12 @@ def by_divisor(model: Pretrained) -> list[pd.DataFrame]:
         for divisor in divisors:
             network = own.in_double() if divisor < DIVISOR else own
             for group, tokens in enumerate(sequences):
-                found = heads_of_sequence(network, tokens, divisor)
-                tables.append(found.assign(weights=weights, divisor=divisor, group=group))
-    found = pd.concat(tables, ignore_index=True).sort_values("layer", kind="stable")
-    found["change"] = change_of_loss(found, "weights")
+                heads = heads_of_sequence(network, tokens, divisor)
+                tables.append(heads.assign(weights=weights, divisor=divisor, group=group))
+    heads = pd.concat(tables, ignore_index=True).sort_values("layer", kind="stable")
+    heads["change"] = change_of_loss(heads, "weights")
     by = ["weights", "divisor", "layer", "head"]
-    return [means_over_sequences(found, by[:n]) for n in (2, 3, 4)]
+    return [means_over_sequences(heads, by[:n]) for n in (2, 3, 4)]
 
 
 def heads_of_sequence(
@@ -106,9 +106,9 @@ def row_means(
     return pd.DataFrame(means)
 
 
-def means_over_sequences(found: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+def means_over_sequences(heads: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Means over sequences, of the heads that `by` does not tell apart together."""
-    squares = found.assign(query_gradient=found["query_gradient"] ** 2)
+    squares = heads.assign(query_gradient=heads["query_gradient"] ** 2)
     of_sequences = squares.groupby([*by, "group"], sort=False).agg(OVER_HEADS)
     of_sequences["query_gradient"] **= 0.5
     return with_errors(of_sequences.reset_index(), by, *GRADIENTS)
@@ -141,11 +141,11 @@ def with_errors(
     return both[order].reset_index()
 
 
-def change_of_loss(found: pd.DataFrame, run: str) -> "pd.Series[float]":
+def change_of_loss(runs: pd.DataFrame, run: str) -> "pd.Series[float]":
     """The loss of a sequence less that under the model's own divisor, in each of the runs."""
-    own = found["loss"].where(found["divisor"] == DIVISOR)
-    groups = own.groupby([found[run], found["group"]])
-    return found["loss"] - groups.transform("first")
+    own = runs["loss"].where(runs["divisor"] == DIVISOR)
+    groups = own.groupby([runs[run], runs["group"]])
+    return runs["loss"] - groups.transform("first")
 
 
 def by_text(model: Pretrained) -> list[pd.DataFrame]:
@@ -155,22 +155,22 @@ def by_text(model: Pretrained) -> list[pd.DataFrame]:
         for group, tokens in enumerate(model.tokens(text, LENGTH + 1)):
             losses = model.losses(tokens, divisor)
             rows.append((text, divisor, group, float(losses.mean())))
-    found = pd.DataFrame(rows, columns=["text", "divisor", "group", "loss"])
-    found["change"] = change_of_loss(found, "text")
-    texts = found.groupby("text", sort=False)
+    table = pd.DataFrame(rows, columns=["text", "divisor", "group", "loss"])
+    table["change"] = change_of_loss(table, "text")
+    texts = table.groupby("text", sort=False)
     smallest = [(text, *smallest_loss(of_text)) for text, of_text in texts]
     return [
-        with_errors(found, ["text", "divisor"]),
+        with_errors(table, ["text", "divisor"]),
         pd.DataFrame(smallest, columns=["text", "divisor", "divisor_se"]),
     ]
 
 
-def smallest_loss(found: pd.DataFrame) -> tuple[float, float]:
+def smallest_loss(table: pd.DataFrame) -> tuple[float, float]:
     """The divisor of the smallest mean loss, and its standard error of the jackknife over sequences.
 
     It is that of a cubic in ln c, fitted to the losses around it; NaN at an end of their range.
     """
-    of_groups = found.pivot_table(index="group", columns="divisor", values="loss")
+    of_groups = table.pivot_table(index="group", columns="divisor", values="loss")
 
     def place(losses: pd.DataFrame) -> float:
         cubic = np.polyfit(np.log(AROUND), losses.mean(), 3)
@@ -220,9 +220,9 @@ def _of_lengths(model: Pretrained, tokens: Tokens) -> tuple[Floats, pd.DataFrame
             tables.append(table.assign(n_keys=n))
 
     losses = model.losses(tokens, of_layer=of_layer)
-    found = pd.concat(tables).groupby("n_keys").mean()
-    found.insert(0, "loss", [float(losses[:n].mean()) for n in LENGTHS])
-    return losses, found.reset_index()
+    means = pd.concat(tables).groupby("n_keys").mean()
+    means.insert(0, "loss", [float(losses[:n].mean()) for n in LENGTHS])
+    return losses, means.reset_index()
 
 
 def _divisors(power: float, n: int) -> Floats:

@@ -253,8 +253,8 @@ def windows(
     text = (_TEXTS / f"{file}.txt").read_text(encoding="utf-8")
     ids = encode(text).ids
     starts = np.linspace(0, len(ids) - length, count)
-    found = np.array([ids[start : start + length] for start in starts.astype(int)])
+    tokens = np.array([ids[start : start + length] for start in starts.astype(int)])
     if name != SHUFFLED:
-        return found
+        return tokens
     rng = np.random.default_rng([*SHUFFLED.encode(), length])
-    return rng.permuted(found.ravel()).reshape(found.shape)
+    return rng.permuted(tokens.ravel()).reshape(tokens.shape)

@@ -74,12 +74,12 @@ def by_head_and_layer(model: Pretrained) -> list[pd.DataFrame]:
         for text in texts:
             q, k = run.queries_and_keys(model.tokens(text, LENGTH))
             tables.append(heads_of_sequences(q, k).assign(weights=weights, text=text))
-    found = pd.concat(tables).assign(keys="recorded", scaling=SCALED)
+    heads = pd.concat(tables).assign(keys="recorded", scaling=SCALED)
     # Means over groups, of the heads that a table does not tell apart together.
     means = []
     for by in (["layer", "head"], ["layer"]):
         keys = [*_CASE, *by]
-        of_groups = found.groupby([*keys, "group"], sort=False)[[*QUANTITIES]].mean()
+        of_groups = heads.groupby([*keys, "group"], sort=False)[[*QUANTITIES]].mean()
         means.append(with_errors(of_groups.reset_index(), keys))
     return means
 
@@ -88,10 +88,10 @@ def heads_of_sequences(q: Floats, k: Floats) -> pd.DataFrame:
     """A row for each group, layer and head, from queries and keys (sequence, layer, head, n, d_k)
     under a causal mask.
     """
-    found = _diagnosed(q, k)
+    diagnosed = _diagnosed(q, k)
     n_keys = k.shape[-2]
     lengths = tuple(range(2, n_keys + 1))
-    spread = np.sqrt(found["row_variance"])
+    spread = np.sqrt(diagnosed["row_variance"])
     of_law = law(spread, lengths)
     without_first = _diagnosed(q[..., 1:, :], k[..., 1:, :])
     lengths = lengths[:-1]
@@ -99,18 +99,18 @@ def heads_of_sequences(q: Floats, k: Floats) -> pd.DataFrame:
     share = without_first["entropy_share"]
     laws = {f"rest_distance_{name}": control(name, rest, lengths) for name in CONTROLS}
     laws["rest_distance"] = law(rest, lengths)
-    found = found.assign(
+    diagnosed = diagnosed.assign(
         n_keys=n_keys,
         spread=spread,
         entropy_share_law=of_law,
-        entropy_share_distance=found["entropy_share"] - of_law,
+        entropy_share_distance=diagnosed["entropy_share"] - of_law,
         frozen=np.where(spread > freezing_sigma(n_keys), 1.0, 0.0),
         first_key_variance=1 - (rest / spread) ** 2,
         rest_spread=rest,
         rest_entropy_share=share,
         **{name: share - other for name, other in laws.items()},
     )
-    return found[["n_keys", "group", "layer", "head", *QUANTITIES]]
+    return diagnosed[["n_keys", "group", "layer", "head", *QUANTITIES]]
 
 
 def _diagnosed(q: Floats, k: Floats) -> pd.DataFrame:

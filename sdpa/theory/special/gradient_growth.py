@@ -150,11 +150,11 @@ def attention_stack(
     stream = 1.0
     below = []
     for _ in range(layers):
-        found = rows.at(p)
-        collision, overlap, *_ = found
+        row = rows.at(p)
+        collision, overlap, *_ = row
         before = 1.0 if post_norm else stream
         after = a2 * before + u * (p + (1 - p) * collision)
-        below.append((before, after, p, found))
+        below.append((before, after, p, row))
         product = a2 * p * before + u * (p + (1 - p) * overlap)
         p = min(product / after, _MOST_COSINE)
         stream = after

@@ -60,20 +60,20 @@ def mapped_expectations(
         UnknownError: rows of this law under this map are unknown, or a sink leaves the keys less
             than 1e-4 of a row.
 
-    >>> found = mapped_expectations(64, 64, 8.0, PairLaw(), RowMap(sink=0.0))
-    >>> round(found.visible_mass, 5), round(found.max_weight, 5)
+    >>> means = mapped_expectations(64, 64, 8.0, PairLaw(), RowMap(sink=0.0))
+    >>> round(means.visible_mass, 5), round(means.max_weight, 5)
     (0.99034, 0.10617)
     """
     check_sizes(d_k, n_keys)
     lengths = rows_under(mask, n_queries or n_keys, n_keys)
     divisor = resolve_divisor(divisor, d_k, n_keys)
     rows = d_k, n_keys, divisor, law, lengths
-    found = _plain_means(*rows) if row_map.is_plain else _mapped_means(*rows, row_map)
-    if found[0] < _LEAST_MASS:
+    values = _plain_means(*rows) if row_map.is_plain else _mapped_means(*rows, row_map)
+    if values[0] < _LEAST_MASS:
         raise UnknownError(
-            f"norms are unknown where the keys have the mass {found[0]:.1e} of a row"
+            f"norms are unknown where the keys have the mass {values[0]:.1e} of a row"
         )
-    means = np.concatenate([found[:3], np.sqrt(found[3:])])
+    means = np.concatenate([values[:3], np.sqrt(values[3:])])
     return MappedExpectations(*np.where(means < _LEAST, 0.0, means).tolist())
 
 
@@ -84,9 +84,9 @@ def _plain_means(
     law: PairLaw,
     rows: RowLengths,
 ) -> FloatArray:
-    found = attention_expectations(d_k, n_keys, divisor, law, rows)
-    squares = found.jacobian_norm**2, found.query_gradient_norm**2
-    return np.array([1.0, found.max_weight, found.entropy, *squares])
+    means = attention_expectations(d_k, n_keys, divisor, law, rows)
+    squares = means.jacobian_norm**2, means.query_gradient_norm**2
+    return np.array([1.0, means.max_weight, means.entropy, *squares])
 
 
 @cache

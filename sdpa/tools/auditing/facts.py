@@ -34,11 +34,11 @@ def fit(a: Attention, weights: Array, kind: Kind) -> Attention:
 
 def _empty(a: Attention, weights: Array) -> str:
     """Weights of queries that should see no key, in a word; empty for no such query."""
-    found = weights[~a.has_keys] * weights.shape[-1]
-    if not found.size:
+    multiples = weights[~a.has_keys] * weights.shape[-1]
+    if not multiples.size:
         return ""
     for word, n in _EMPTY.items():
-        if np.allclose(found, n, atol=0.01, equal_nan=True):
+        if np.allclose(multiples, n, atol=0.01, equal_nan=True):
             return word
     return "numbers"
 
@@ -67,8 +67,8 @@ def _with_scores(a: Attention, logs: Array, kind: Kind) -> Attention:
         return a
 
     def steps(x: Array) -> Array:
-        found = np.where(is_told, np.diff(np.broadcast_to(x, logs.shape)), 0)
-        return found.swapaxes(0, 1).reshape(found.shape[1], -1)
+        differences = np.where(is_told, np.diff(np.broadcast_to(x, logs.shape)), 0)
+        return differences.swapaxes(0, 1).reshape(differences.shape[1], -1)
 
     target = steps(logs)[..., None]
     # Numbers in bfloat16 have errors of a hundredth, too.
@@ -155,17 +155,17 @@ def _formula(of: str, numbers: list[tuple[Attention, Array | float]], near: floa
     rest = np.concatenate([x for x, _ in by_size])
     if np.isnan(rest).any():
         return "no rule"
-    found: dict[str, list[str]] = {}
+    candidates: dict[str, list[str]] = {}
     for one, two in product(by_size[0][1], repeat=2):
         divided = np.concatenate([x / f[one] / f[two] for x, f in by_size])
         if np.ptp(divided) <= near * abs(divided[0]):
             words = f"{divided.mean():.4g} * {of}{one}{two}"
             break
-        found[f" * {of}{one}{two}"] = [f"{x:.3g}" for x in divided.round(6)]
+        candidates[f" * {of}{one}{two}"] = [f"{x:.3g}" for x in divided.round(6)]
     else:
         # The fewest numbers are those of heads.
-        formula = min(found, key=lambda x: len({*found[x]}))
-        words = f"({', '.join(dict.fromkeys(found[formula]))}){formula}"
+        formula = min(candidates, key=lambda x: len({*candidates[x]}))
+        words = f"({', '.join(dict.fromkeys(candidates[formula]))}){formula}"
     return words.removeprefix("1 * ").removesuffix(" * 1")
 
 

@@ -38,7 +38,7 @@ class Case:
 
     words: str
     kind: Kind
-    found: Array
+    output: Array
     expected: Attention
     weights: Array
     weighted: Attention
@@ -55,12 +55,12 @@ class Case:
 
         What is found and no number is far from all but 0; queries without keys say nothing.
         """
-        found = np.nan_to_num(self.found, posinf=0, neginf=0)
-        largest = max(np.abs(a.v).max(), np.abs(found).max())
+        output = np.nan_to_num(self.output, posinf=0, neginf=0)
+        largest = max(np.abs(a.v).max(), np.abs(output).max())
         try:
             given = mistake(a)
-            is_near = np.isfinite(self.found) | (given == 0)
-            errors = np.where(is_near, np.abs(found - given), math.inf).max(axis=-1) / largest
+            is_near = np.isfinite(self.output) | (given == 0)
+            errors = np.where(is_near, np.abs(output - given), math.inf).max(axis=-1) / largest
         except ValueError:
             return np.array(math.inf)
         is_told = a.has_keys & a.seen.any(axis=-1)
@@ -209,13 +209,13 @@ class Audited:
             a = self.draw(3, views=views, **sizes)
             other = self.draw(0.5, views=views, **sizes | {"largest_score": 0})
             try:
-                found, weights = self.output(a), self.weights(other)
+                output, weights = self.output(a), self.weights(other)
             except WrongOutputError as error:
                 findings.append(f"{words}: {error}")
             except (Exception, SystemExit) as error:  # whatever it raises is a result
                 errors[words] = f"beside arrays of {self.dtype}, it {raised(error)}"
             else:
-                cases.append(Case(words, kind, found, a, weights, other))
+                cases.append(Case(words, kind, output, a, weights, other))
             if not cases:
                 break  # most sizes have the same error
         return cases
@@ -226,10 +226,10 @@ class Audited:
         is_idle = np.asarray(a.hidden.all(axis=(1, 2)))[:, None, :, None]
         k, v = (np.where(is_idle, math.nan, x) for x in (a.k, a.v))
         try:
-            found = self.output(replace(a, k=k, v=v))
+            output = self.output(replace(a, k=k, v=v))
         except (Exception, SystemExit) as error:  # whatever it raises is a result
             return raised(error)
-        is_same = np.array_equal(found, case.found, equal_nan=True)
+        is_same = np.array_equal(output, case.output, equal_nan=True)
         return "no effect" if is_same else "reaches the output"
 
     def arrays(self, a: Attention) -> list[Array]:
@@ -245,15 +245,15 @@ class Audited:
             raise WrongOutputError(
                 f"expected that the function returns its output alone, got {got}"
             )
-        found, again = (np.asarray(output, float) for output in outputs)
+        first, again = (np.asarray(output, float) for output in outputs)
         shape = *a.q.shape[:3], a.v.shape[3]
-        if found.shape != shape:
-            raise WrongOutputError(f"expected an output of shape {shape}, got {found.shape}")
-        if not np.allclose(found, again, atol=0.01, equal_nan=True):
+        if first.shape != shape:
+            raise WrongOutputError(f"expected an output of shape {shape}, got {first.shape}")
+        if not np.allclose(first, again, atol=0.01, equal_nan=True):
             raise WrongOutputError(
                 "expected the same output again: is dropout on, or q or k changed?"
             )
-        return found
+        return first
 
     def weights(self, a: Attention) -> Array:
         """The outputs of one-hot values, as many as v is wide."""

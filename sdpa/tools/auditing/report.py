@@ -160,15 +160,15 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
     ]
     where = "all inputs" if len(wrong) == len(cases) else "; ".join(case.words for case in wrong)
     size = np.median([case.errors(case.expected).mean() for case in wrong])
-    found = _explained(cases, told)
-    if not found and (dtype := _computed_in(cases, audited.dtype, float(size))):
+    reasons = _explained(cases, told)
+    if not reasons and (dtype := _computed_in(cases, audited.dtype, float(size))):
         report.verdict = f"right in {dtype}, not in {audited.dtype}"
         report.findings.append(f"as if computed in {dtype}: add --dtype {dtype}")
         report.facts |= expected
         return
     about = f"errors are about 2^{np.log2(size):.0f} of the largest value"
     nothing = [*told, f"nothing found gives all outputs; {about}"]
-    report.findings += [*(found or nothing), f"wrong in {where}"]
+    report.findings += [*(reasons or nothing), f"wrong in {where}"]
 
 
 def _explained(cases: list[Case], told: list[str]) -> list[str]:
@@ -212,11 +212,11 @@ def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None
                 told[name][words] = multiple
     for name, multiples in told.items():
         wrong = {words: x for words, x in multiples.items() if x != "right"}
-        found = ", ".join(dict.fromkeys(wrong.values())) or "right"
-        report.facts[name] = found
+        verdict = ", ".join(dict.fromkeys(wrong.values())) or "right"
+        report.facts[name] = verdict
         if wrong:
             where = f", in {'; '.join(wrong)}" if len(wrong) < len(multiples) else ""
-            report.findings.append(f"{name}: {found}{where}")
+            report.findings.append(f"{name}: {verdict}{where}")
 
 
 def _gradients(audited: Audited, backward: Function, sizes: dict[str, Any]) -> dict[str, str]:
@@ -226,13 +226,13 @@ def _gradients(audited: Audited, backward: Function, sizes: dict[str, Any]) -> d
     a, *steps = (audited.draw(spread, **sizes) for spread in range(3, 11))
     upstream = steps[0].output
     gradients = backward(*audited.arrays(a), rounded(upstream, audited.dtype))
-    found = {}
+    multiples = {}
     for name, gradient, *each in zip("qkv", gradients, *map(audited.arrays, steps), strict=True):
         rates = 1e-6 * np.tensordot(each, np.asarray(gradient, float), 4)
         moved = [getattr(a, name) + 1e-6 * getattr(b, name) for b in steps]
         changes = [replace(a, **{name: x}).output - a.output for x in moved]
-        found[f"d{name}"] = _multiple(rates, np.tensordot(changes, upstream, 4))
-    return found
+        multiples[f"d{name}"] = _multiple(rates, np.tensordot(changes, upstream, 4))
+    return multiples
 
 
 def _multiple(rates: Array, right: Array) -> str:

@@ -66,11 +66,11 @@ def _function(target: str) -> Callable[..., object]:
     """The function that PACKAGE.MODULE:FUNCTION names, importable from the working folder."""
     sys.path.insert(0, "")
     try:
-        found: Callable[..., object] = pkgutil.resolve_name(target)
+        function: Callable[..., object] = pkgutil.resolve_name(target)
     except (Exception, SystemExit) as error:  # a script may end the process
         what = f"expected {_TARGET}, importable here, got {target}: {type(error).__name__}: {error}"
         what += "; leave out .py" * (".py:" in target)
         raise argparse.ArgumentTypeError(what) from error
-    if not callable(found):
+    if not callable(function):
         raise argparse.ArgumentTypeError(f"expected {_TARGET}, got {target}, which is no function")
-    return found
+    return function

@@ -40,6 +40,6 @@ def run(given: argparse.Namespace) -> int:
     """
     target = next(each for each in get_args(Target) if getattr(given, each) is not None)
     value = getattr(given, target)
-    found = design(target, value, given.d_k, given.n_keys, given.mask, given.normalize)
-    tell(given, str(found), found.table)
+    result = design(target, value, given.d_k, given.n_keys, given.mask, given.normalize)
+    tell(given, str(result), result.table)
     return 0

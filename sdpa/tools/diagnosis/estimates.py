@@ -70,13 +70,13 @@ class Diagnosis:
         NAME_se and NAME_exact are there where some are known.
         """
         places = zip(self.axes, np.indices(self.rows.shape), strict=True)
-        found: dict[str, Array] = {name: each.ravel() for name, each in places}
-        found["rows"] = self.rows.ravel()
+        columns: dict[str, Array] = {name: each.ravel() for name, each in places}
+        columns["rows"] = self.rows.ravel()
         for name, estimate in self.estimates.items():
             for end, values in zip(("", "_se", "_exact"), estimate, strict=True):
                 if not (end and np.isnan(values).all()):
-                    found[f"{name}{end}"] = values.ravel()
-        return found
+                    columns[f"{name}{end}"] = values.ravel()
+        return columns
 
 
 def diagnose(
@@ -112,10 +112,10 @@ def diagnose(
 
     >>> rng = np.random.default_rng(0)
     >>> q, k = rng.standard_normal((2, 5, 3, 32, 64))  # 5 sequences, 3 heads
-    >>> found = diagnose(q, k)
-    >>> found.axes, found["max_weight"].value.round(2), found["max_weight"].gaussian.round(2)
+    >>> diagnosis = diagnose(q, k)
+    >>> diagnosis.axes, diagnosis["max_weight"].value.round(2), diagnosis["max_weight"].gaussian.round(2)
     (('head',), array([0.18, 0.17, 0.17]), array([0.17, 0.17, 0.16]))
-    >>> found["variance_ratio"].value.round(1)
+    >>> diagnosis["variance_ratio"].value.round(1)
     array([1., 1., 1.])
     """
     return diagnosis_of(Heads.of(q, k, mask, axes, scaling), has_exact=exact)
@@ -132,8 +132,8 @@ def diagnose_scores(
     `diagnose`.
 
     >>> scores = np.random.default_rng(0).standard_normal((3, 32, 32))  # 3 heads
-    >>> found = diagnose_scores(scores)
-    >>> found["max_weight"].value.round(2), found["max_weight"].gaussian.round(2), "q_std" in found.estimates
+    >>> result = diagnose_scores(scores)
+    >>> result["max_weight"].value.round(2), result["max_weight"].gaussian.round(2), "q_std" in result.estimates
     (array([0.16, 0.16, 0.16]), array([0.16, 0.17, 0.16]), False)
     """
     return diagnosis_of(Heads.of_scores(scores, mask, axes))
@@ -142,14 +142,14 @@ def diagnose_scores(
 def diagnosis_of(heads: Heads, *, has_exact: bool = True) -> Diagnosis:
     """The diagnosis of heads, where each document is a sequence."""
     known = [one for one in QUANTITIES if heads.k is not None or one.name not in OF_VECTORS]
-    found = [[one.measured() for one in sequences] for sequences in heads.of_each()]
-    return estimates_of(known, heads, found, report, has_exact=has_exact)
+    rows = [[one.measured() for one in sequences] for sequences in heads.of_each()]
+    return estimates_of(known, heads, rows, report, has_exact=has_exact)
 
 
 def estimates_of(
     quantities: Sequence[Quantity],
     heads: Heads,
-    found: Sequence[Sequence[HeadRows]],
+    measured: Sequence[Sequence[HeadRows]],
     told: Callable[[Sequence[Row]], str],
     *,
     has_exact: bool = False,
@@ -163,11 +163,11 @@ def estimates_of(
 
     def of(name: str) -> FloatArray:
         """By sequence and head."""
-        return np.transpose([[one.sums[name] for one in sequences] for sequences in found])
+        return np.transpose([[one.sums[name] for one in sequences] for sequences in measured])
 
     has_rows = of("rows").any(axis=1)
     sums = {}  # of all sequences with rows first, then without each of them
-    for name in found[0][0].sums:
+    for name in measured[0][0].sums:
         of_each = of(name)[has_rows]
         total = of_each.sum(axis=0)
         sums[name] = np.array([total, *(total - of_each)])
@@ -184,10 +184,10 @@ def estimates_of(
             f"{np.count_nonzero(rows == 0)} of {rows.size}, the first {', '.join(heads.shape)} {first}"
             f"{hint * (heads.k is None)}"
         )
-    exact = [gaussian_values(one) if has_exact else {} for one in found]
+    exact = [gaussian_values(one) if has_exact else {} for one in measured]
     estimates = {}
     for each in quantities:
-        of_heads = np.array([each.of_head(one) for one in found])
+        of_heads = np.array([each.of_head(one) for one in measured])
         with np.errstate(divide="ignore", invalid="ignore"):  # a sequence may have no rows
             value, *others = each.of(sums) if each.of else (of_heads, of_heads * np.nan)
             error = np.sqrt((len(others) - 1) * np.var(others, axis=0))

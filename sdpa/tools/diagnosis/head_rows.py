@@ -91,15 +91,15 @@ class Head(NamedTuple):
             received += softmax(scores / self.divisor).sum(axis=0)
             tiles.append(tile.values(scores))
         first = int(seen.argmax())  # padding may come before it
-        found = HeadRows.of(tiles)
-        found.sums["first_key_weight"] = received[first]
-        found.sums["most_attended_share"] = received.max()
+        rows = HeadRows.of(tiles)
+        rows.sums["first_key_weight"] = received[first]
+        rows.sums["most_attended_share"] = received.max()
         if self.k is not None:
             for name, entries in {"q": self.q, "k": self.k[seen]}.items():
-                found.sums[f"{name}_count"] = entries.size
-                found.sums[f"{name}_sum"] = entries.sum()
-                found.sums[f"{name}_squares"] = np.vecdot(entries, entries).sum()
-        return found._replace(top_key=int(received.argmax()) - first)
+                rows.sums[f"{name}_count"] = entries.size
+                rows.sums[f"{name}_sum"] = entries.sum()
+                rows.sums[f"{name}_squares"] = np.vecdot(entries, entries).sum()
+        return rows._replace(top_key=int(received.argmax()) - first)
 
     def values(self, scores: FloatArray) -> dict[str, Array]:
         """The values of the rows by name, from their scores."""
@@ -110,7 +110,7 @@ class Head(NamedTuple):
             independent = np.vecdot(self.q, self.q) * of_keys / self.q.shape[-1]
         measured = row_variance(scores)
         variance = np.where(measured <= _NOISE**2 * independent, 0.0, measured)
-        found = row_diagnostics(scores, self.divisor)
+        diagnostics = row_diagnostics(scores, self.divisor)
         largest = np.abs(scores).max(axis=-1, where=self.visible, initial=0.0)
         return {
             "rows": np.ones_like(n),
@@ -120,12 +120,12 @@ class Head(NamedTuple):
             "unbiased_variance": variance * n / (n - 1),
             "row_variance": variance / self.divisor / self.divisor,
             "largest_absolute_score": largest / self.divisor,
-            "max_weight": found.max_weight,
-            "saturated_rows": found.max_weight > SATURATED,
-            "entropy": found.entropy,
-            "entropy_share": found.entropy / np.log(n),
-            "jacobian_norm": found.jacobian_norm,
-            "jacobian_square": found.jacobian_norm**2,
+            "max_weight": diagnostics.max_weight,
+            "saturated_rows": diagnostics.max_weight > SATURATED,
+            "entropy": diagnostics.entropy,
+            "entropy_share": diagnostics.entropy / np.log(n),
+            "jacobian_norm": diagnostics.jacobian_norm,
+            "jacobian_square": diagnostics.jacobian_norm**2,
         }
 
 
@@ -208,10 +208,10 @@ class Heads:
     @property
     def within(self) -> BoolArray:
         """True for a query and a key of one document, (n_queries, n_keys)."""
-        found = np.zeros(self.mask.shape[-2:], bool)
+        is_within = np.zeros(self.mask.shape[-2:], bool)
         for place in self.documents:
-            found[place, place] = True
-        return found
+            is_within[place, place] = True
+        return is_within
 
     def of_each(self) -> Iterator[Iterator[Head]]:
         """The documents and sequences of each head, one at a time, with the keys of its group;

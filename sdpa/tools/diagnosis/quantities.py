@@ -75,8 +75,8 @@ def _std(name: str) -> Quantity:
 
 
 def _unit_divisor(sums: Sums) -> FloatArray:
-    found = np.sqrt(mean(sums, "score_variance"))
-    return np.where(found > 0, found, np.nan)
+    deviation = np.sqrt(mean(sums, "score_variance"))
+    return np.where(deviation > 0, deviation, np.nan)
 
 
 def values_of(sequences: Sequence[HeadRows], name: str) -> Array:
@@ -116,7 +116,7 @@ QUANTITIES: tuple[Quantity, ...] = (
         "largest_absolute_score",
         "largest absolute scaled score",
         "max |s|",
-        of_head=lambda found: float(values_of(found, "largest_absolute_score").max()),
+        of_head=lambda sequences: float(values_of(sequences, "largest_absolute_score").max()),
     ),
     row_mean(
         "row_variance",
@@ -143,7 +143,7 @@ QUANTITIES: tuple[Quantity, ...] = (
         "jacobian_norm_median",
         "median of this norm over rows",
         "median |J|_F",
-        of_head=lambda found: float(np.median(values_of(found, "jacobian_norm"))),
+        of_head=lambda sequences: float(np.median(values_of(sequences, "jacobian_norm"))),
     ),
     row_mean("first_key_weight", "weight of the first key", "E w_1"),
     Quantity(

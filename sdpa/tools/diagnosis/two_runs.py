@@ -75,8 +75,8 @@ def compare(
 
     >>> rng = np.random.default_rng(0)
     >>> q, k = rng.standard_normal((2, 5, 3, 32, 64))  # 5 sequences, 3 heads
-    >>> found = compare((q, k), (q, k.round()))
-    >>> found["divergence"].value.round(3), found["same_largest_key"].value.round(2)
+    >>> differences = compare((q, k), (q, k.round()))
+    >>> differences["divergence"].value.round(3), differences["same_largest_key"].value.round(2)
     (array([0.039, 0.038, 0.038]), array([0.69, 0.7 , 0.71]))
     """
     return compare_heads(_heads("a", a, scaling, mask, axes), _heads("b", b, scaling, mask, axes))
@@ -98,11 +98,11 @@ def compare_heads(a: Heads, b: Heads) -> Diagnosis:
     of_a, of_b = (f"{one.mask.shape} (documents: {len(one.documents)})" for one in (a, b))
     if of_a != of_b:
         raise ValueError(f"expected scores of the same shape, got {of_a} in a and {of_b} in b")
-    found = [
+    rows = [
         [_rows(*pair) for pair in zip(*sequences, strict=True)]
         for sequences in zip(a.of_each(), b.of_each(), strict=True)
     ]
-    return estimates_of(COMPARED, a, found, report)
+    return estimates_of(COMPARED, a, rows, report)
 
 
 def report(table: Sequence[Row]) -> str:
@@ -150,5 +150,5 @@ def divergence(s: FloatArray, t: FloatArray) -> FloatArray:
     r = np.subtract(log_v, log_w, out=np.zeros_like(w), where=s > -np.inf)
     difference = (v + w) * np.tanh(r / 2)  # v - w, with the digits of a small r
     # rounding may leave a term just below 0
-    found: FloatArray = np.maximum(difference - w * r, 0.0).sum(axis=-1)
-    return found
+    sums: FloatArray = np.maximum(difference - w * r, 0.0).sum(axis=-1)
+    return sums

@@ -63,8 +63,8 @@ def _safetensors(path: Path) -> dict[str, Array]:
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(length))
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for name in header.keys() - {"__metadata__"}:
         dtype, shape, (first, _) = map(header[name].get, ("dtype", "shape", "data_offsets"))
-        found[name] = np.memmap(path, _TYPES[dtype], "r", 8 + length + first, tuple(shape))
-    return found
+        arrays[name] = np.memmap(path, _TYPES[dtype], "r", 8 + length + first, tuple(shape))
+    return arrays

@@ -156,23 +156,23 @@ def _by_layer(files: Sequence[Arrays], roles: Sequence[str]) -> dict[int | None,
     names = [name for file in files for name in file]
     if len({*names}) < len(names):
         raise ValueError(f"expected different names of arrays, got {', '.join(names)}")
-    found: dict[int | None, Arrays] = {}
+    by_layer: dict[int | None, Arrays] = {}
     for name, array in (pair for file in files for pair in file.items()):
         if match := _NAME.fullmatch(name):
-            found.setdefault(int(match[2]) if match[2] else None, {})[match[1]] = array
+            by_layer.setdefault(int(match[2]) if match[2] else None, {})[match[1]] = array
         elif "mask" in name:
             raise ValueError(
                 f"{name}: True is a visible key in some programs and a hidden one in others; name "
                 "the array mask (True: visible)"
             )
-    if {len(own.keys() & {*roles}) for own in found.values()} - {0} != {len(roles)}:
+    if {len(own.keys() & {*roles}) for own in by_layer.values()} - {0} != {len(roles)}:
         raise ValueError(
             f'expected arrays {" and ".join(roles)}, in one file as np.savez("qk.npz", q=q, k=k) saves '
             f"q and k, or for each layer ({roles[0]}.0, {roles[0]}.1), got "
             f"{', '.join(names[:5]) or 'none'}; --scores and --weights read files of these, of any name "
             "for one array, or of names that differ in one number alone"
         )
-    return found
+    return by_layer
 
 
 def _only(path: Path) -> Array:
@@ -238,10 +238,10 @@ def _equal_keys(heads: Heads) -> BoolArray:
     """
     if heads.k is None:
         return np.zeros(1, bool)
-    found = equal_rows(heads.k)
-    for axis, (length, shared) in enumerate(zip(heads.q.shape[:-2], found.shape, strict=False)):
-        found = found.repeat(length // shared, axis)  # of grouped queries
-    return found
+    equal = equal_rows(heads.k)
+    for axis, (length, shared) in enumerate(zip(heads.q.shape[:-2], equal.shape, strict=False)):
+        equal = equal.repeat(length // shared, axis)  # of grouped queries
+    return equal
 
 
 def _visible(

@@ -28,7 +28,7 @@ def table_of(layers: Sequence[Layer]) -> list[Row]:
 
 def _diagnosed(layer: Layer) -> list[Row]:
     options = layer.options
-    found = diagnosis_of(layer)
+    diagnosis = diagnosis_of(layer)
     n_queries, n_keys = layer.longest
     sizes = {"n_queries": n_queries, "n_keys": n_keys, "mask": options.mask}
     if options.kind == "q":
@@ -36,14 +36,14 @@ def _diagnosed(layer: Layer) -> list[Row]:
             "d_k": layer.q.shape[-1],
             **sizes,
             "scaling": options.scaling,
-            "divisor": found.divisor,
+            "divisor": diagnosis.divisor,
         }
-    columns = found.columns()
+    columns = diagnosis.columns()
     if options.kind == "weights":  # what all scores of a row have in common is lost
         del columns["largest_absolute_score"]
     if len(layer.documents) > 1:
         columns[OUTSIDE_DOCUMENT.name] = _outside_document(layer)
-    return rows_of_layer(layer, columns, sizes | {"sequences": found.sequences})
+    return rows_of_layer(layer, columns, sizes | {"sequences": diagnosis.sequences})
 
 
 def _outside_document(layer: Layer) -> FloatArray:

@@ -78,5 +78,5 @@ def scores_of(weights: Array, visible: BoolArray, within: BoolArray) -> tuple[Ar
     is_rounded = (last > 0) & (2 * last >= before) & seen & (w == 0)
     is_rounded &= shown.any(axis=-2, keepdims=True) & shown.any(axis=-1, keepdims=True)
     with np.errstate(divide="ignore"):
-        found = np.log(np.where(is_rounded, least, w), dtype=np.float64)
-    return found, int(is_rounded.sum())
+        logarithms = np.log(np.where(is_rounded, least, w), dtype=np.float64)
+    return logarithms, int(is_rounded.sum())
