@@ -67,7 +67,7 @@ def by_hand(
             "score_mean": mean,
             "score_variance": (centred**2).mean((-1, -2)),
             "score_fourth_moment": (centred**4).mean((-1, -2)),
-            **{name: each.mean(-1) for name, each in of_rows.items()},
+            **{name: metric.mean(-1) for name, metric in of_rows.items()},
         }
         for name, norm in norms.items():
             values |= {f"{name}_{q}": xp.quantile(norm, q) for q in _SHARES}

@@ -27,7 +27,7 @@ def measured(sweep: Sweep, seed: int) -> pd.DataFrame:
     measurements = []
     for cell in sweep.cells:
         parts = Chunk.of_cell(sweep.experiment, cell, sweep.trials, seed)
-        measurements.append(reduce(lambda a, b: a.merge(b), (each.measure() for each in parts)))
+        measurements.append(reduce(lambda a, b: a.merge(b), (chunk.measure() for chunk in parts)))
     return tabulated(sweep.experiment, sweep.cells, measurements)[MEASURED]
 
 
@@ -51,7 +51,7 @@ def row_of(sweep: Sweep, runs: int) -> dict[str, object]:
 
 if __name__ == "__main__":
     rows = []
-    for each in load_config(CONFIG).sweeps:
-        rows.append(row_of(each, RUNS))
+    for sweep in load_config(CONFIG).sweeps:
+        rows.append(row_of(sweep, RUNS))
         pd.DataFrame(rows).to_csv(SHIPPED_RESULTS / BENCHMARKS / TABLE, index=False)
         print(rows[-1], flush=True)

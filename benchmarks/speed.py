@@ -93,7 +93,7 @@ class _WithoutGradients(Kernel[Cell]):
 
 _GRADIENT = "query_gradient_norm"
 WITHOUT_GRADIENTS = _WithoutGradients(
-    tuple(each for each in METRICS if _GRADIENT not in (each.name, each.compute))
+    tuple(metric for metric in METRICS if _GRADIENT not in (metric.name, metric.compute))
 )
 
 

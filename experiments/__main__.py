@@ -65,7 +65,7 @@ def all_parts(job: Job) -> None:
 
     A problem in one part does not stop the others; all problems are reported at the end.
     """
-    if due := [each for each in job.sweeps if not Stored(job.results, each).is_current]:
+    if due := [sweep for sweep in job.sweeps if not Stored(job.results, sweep).is_current]:
         # A figure without a drawing ends here, before anything is measured.
         from experiments.figures import rendering  # noqa: F401
 
@@ -180,7 +180,7 @@ def _further(job: Job) -> None:
         from experiments.studies.smollm2.command import draw_model
 
         made = write_examples, draw_model
-        attempt(partial(each, job.results, job.report) for each in made)
+        attempt(partial(make, job.results, job.report) for make in made)
 
 
 def _page(job: Job) -> None:

@@ -62,7 +62,7 @@ class Decoder:
 
         return Decoder(
             self.embedding.astype(dtype),
-            tuple(block(each) for each in self.blocks),
+            tuple(map(block, self.blocks)),
             self.unembedding.astype(dtype),
         )
 
@@ -98,7 +98,7 @@ def loss_and_gradients(decoder: Decoder, tokens: npt.NDArray[np.integer], design
     one_hot = np.eye(u.shape[-1], dtype=u.dtype)[tokens[:, :-1]]
     to_weights = Decoder(
         embedding=network.outer(one_hot, to_blocks[0].x),
-        blocks=tuple(each.weights() for each in to_blocks),
+        blocks=tuple(block.weights() for block in to_blocks),
         unembedding=network.outer(*of_logits),
     )
     return Pass(loss, steps, to_blocks, to_weights)

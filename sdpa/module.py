@@ -147,7 +147,7 @@ class MultiHeadAttention(_Module):
     ) -> tuple[FloatArray, FloatArray]:
         projected = (tokens @ matrix for matrix in (self.W_Q, self.W_K, self.W_V))
         of_heads = (*tokens.shape[:-1], self.n_heads, self.d_k)
-        queries, keys, values = (each.reshape(of_heads).swapaxes(-3, -2) for each in projected)
+        queries, keys, values = (matrix.reshape(of_heads).swapaxes(-3, -2) for matrix in projected)
         # its leading axes are those of X: the axis of the heads comes after them
         if mask is not None:
             shape = (*tokens.shape[:-1], tokens.shape[-2])

@@ -137,7 +137,7 @@ def row_diagnostics(
     gap, sums = _sums(_draws(given), c.ravel().tolist(), of_keys, of_loss, has_masked=has_masked)
     rows = _from_sums(c.reshape(-1, 1, 1), gap, sums)
     shape = (*c.shape, *given.shape[:-1])
-    return RowDiagnostics(*(each.reshape(shape) if len(each) else each for each in rows))
+    return RowDiagnostics(*(values.reshape(shape) if len(values) else values for values in rows))
 
 
 def _sums(

@@ -116,8 +116,8 @@ def check(job: Job) -> None:
         if together.untested:
             report.verdict("others", f"{together.untested} not tested", None)
 
-    each = [partial(check_sweep, sweep) for sweep in job.sweeps]
-    attempt([*each, check_all, partial(measure_again, job)])
+    checks = [partial(check_sweep, sweep) for sweep in job.sweeps]
+    attempt([*checks, check_all, partial(measure_again, job)])
 
 
 def check_figures(job: Job) -> None:
@@ -201,22 +201,22 @@ def measure_again(job: Job) -> None:
     """
     work = job.work()
     due = [sweep.name for sweep in job.sweeps if not work.is_complete(sweep)]
-    rows = [each for name in due if name in job.study for each in _rows(job.study[name])]
+    rows = [sample for name in due if name in job.study for sample in _rows(job.study[name])]
     chosen = _chosen(rows)
-    total = sum(each.seconds for each in chosen)
+    total = sum(sample.seconds for sample in chosen)
     differences: list[str] = []
     bar = job.report.bar.phase("check", total, total)
     with bar as advance, helpers(job.jobs, len(chosen)) as submit:
 
-        def finish(each: _Rows, made: "Future[str]") -> None:
+        def finish(sample: _Rows, made: "Future[str]") -> None:
             try:
                 differences.append(made.result())
             except Exception as error:
-                raise in_part(each.place, error) from None
-            advance(each.place, each.seconds)
+                raise in_part(sample.place, error) from None
+            advance(sample.place, sample.seconds)
 
-        futures = [(each, submit(each.difference)) for each in chosen]
-        attempt(partial(finish, *each) for each in futures)
+        futures = [(sample, submit(sample.difference)) for sample in chosen]
+        attempt(partial(finish, *pair) for pair in futures)
     if differing := [*filter(None, differences)]:
         raise DisagreementError(
             "\n".join(["expected the bytes of the table, got others:", *differing])
@@ -224,7 +224,7 @@ def measure_again(job: Job) -> None:
     if rows:
         again = f"{len(chosen)} of {counted(len(rows), 'cell')} without chunks measured again"
         text = f"{again}, equal to {'the byte' if is_supported() else 'rounding'}"
-        if long := sum(each.seconds > _SECONDS for each in rows):
+        if long := sum(sample.seconds > _SECONDS for sample in rows):
             text += f"; {counted(long, 'cell')} beyond {duration(_SECONDS)} or memory left out"
         job.report.verdict("sample", text, None if chosen else FLAGGED)
 
@@ -243,8 +243,8 @@ def _chosen(rows: Sequence[_Rows]) -> list[_Rows]:
     """The first 5% in the order of hashes that fit into the time."""
     chosen: list[_Rows] = []
     left = _SECONDS
-    for each in sorted(rows, key=lambda each: each.order):
-        if len(chosen) < math.ceil(_SHARE * len(rows)) and each.seconds <= left:
-            chosen.append(each)
-            left -= each.seconds
+    for sample in sorted(rows, key=lambda sample: sample.order):
+        if len(chosen) < math.ceil(_SHARE * len(rows)) and sample.seconds <= left:
+            chosen.append(sample)
+            left -= sample.seconds
     return chosen

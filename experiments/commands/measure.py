@@ -48,11 +48,11 @@ def measure(job: Job) -> None:
     with locked(results):
         work = job.work()
         stored = [Stored(results, sweep) for sweep in job.sweeps]
-        kept = [each for each in stored if work.is_complete(each.sweep) and each.is_current]
-        for each in kept:
-            for path in each.paths():
+        kept = [tables for tables in stored if work.is_complete(tables.sweep) and tables.is_current]
+        for tables in kept:
+            for path in tables.paths():
                 report.made(path, None)
-        others = [each.sweep for each in stored if each not in kept]
+        others = [tables.sweep for tables in stored if tables not in kept]
         if work.todo and not is_supported():
             machine = "this is not Linux on an x86-64 processor with AVX2"
             report.line(f"{machine}: last digits differ from those elsewhere")
@@ -162,7 +162,7 @@ def _write_tables(job: Job, due: Sequence[Sweep]) -> None:
             raise_all(results.failed)
 
         futures = [(sweep, submit(results_of, job.store, sweep)) for sweep in due]
-        attempt(partial(write, *each) for each in futures)
+        attempt(partial(write, *pair) for pair in futures)
 
 
 def _multiplying(sweeps: Sequence[Sweep]) -> Iterator[str]:

@@ -227,9 +227,9 @@ def exit_on_error(folder: Callable[[], Path] = lambda: SHIPPED_RESULTS) -> Itera
             _exit([f"interrupted; {_KEPT}"], 128 + stopped[0])
         if not isinstance(error, Exception):
             raise
-        errors = [in_part("the command ended", each) for each in leaves(error)]
-        traces = [note for each in errors for note in getattr(each, "__notes__", ())]
-        lines = [line for each in errors for line in message_of(each).splitlines()]
+        errors = [in_part("the command ended", leaf) for leaf in leaves(error)]
+        traces = [note for leaf in errors for note in getattr(leaf, "__notes__", ())]
+        lines = [line for leaf in errors for line in message_of(leaf).splitlines()]
         _exit([*lines, *_kept(traces, folder()), *_advice(errors)], 1)
 
 

@@ -109,7 +109,7 @@ def _joined(given: list[Value]) -> tuple[Value, ...]:
     for i, value in enumerate(given):
         group = value if isinstance(value, tuple) else (value,)
         if known := values.keys() & group:
-            first = min(values[each] for each in known)
+            first = min(values[key] for key in known)
             context = {"index": i, "first": first}
             raise PydanticCustomError("repeated", "expected each value once", context)
         values |= dict.fromkeys(group, i)

@@ -159,7 +159,7 @@ def legend(
     label.
     """
     figure = ax.figure
-    whole = {bars.get_label(): bars for each in figure.axes for bars in each.containers}
+    whole = {bars.get_label(): bars for panel in figure.axes for bars in panel.containers}
     lines = min(whole, keys or whole, key=len)
     letters = max(map(len, lines)) + _BESIDE_LABEL
     columns = min(len(lines), max(1, int(figure.get_figwidth() * LETTERS_PER_INCH / letters)))

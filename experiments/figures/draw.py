@@ -46,7 +46,7 @@ def draw_sweeps(
     required = [partial(study.require, sweep.name) for sweep in sweeps]
     attempt([partial(build, folder, products, report, phase="figures", jobs=jobs), *required])
     words = [product.parameters for product in products]
-    titles = dict.fromkeys(each.title for each in words if each.is_found)
+    titles = dict.fromkeys(text.title for text in words if text.is_found)
     for title in [*titles][:_TOLD]:
         report.verdict("found", title)
     # Other folders have the results of a config that may lack any of these sweeps.
@@ -71,7 +71,7 @@ def left_out(words: Iterable[Words], absent: Collection[str]) -> Iterator[str]:
         words: of the figures.
         absent: the names of sweeps that the config lacks.
     """
-    lost = {each.lost: each.reason for each in words if each.lost}
+    lost = {text.lost: text.reason for text in words if text.lost}
     for reason in dict.fromkeys(lost.values()):
         titles = ", ".join(f'"{title}"' for title in lost if lost[title] == reason)
         yield f"{titles}: {reason}. {_NOTHING_TO_DO}"

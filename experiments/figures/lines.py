@@ -44,7 +44,7 @@ def draw_lines(picture: Lines, what: Shown) -> Drawing:
         _draw_panel(ax, panel, what.x, colours)
     for ax, panel in pairs:  # once all of a row have their lines
         alike = ax.get_shared_y_axes().get_siblings(ax)
-        shares = [each for other, each in pairs if other in alike]
+        shares = [sharing for other, sharing in pairs if other in alike]
         _scale_y(ax, panel, shares, what.results)
         if panel.crossing is not None:
             _mark_crossing(ax, panel.crossing)
@@ -71,7 +71,7 @@ def _keys(lines: Sequence[Line], colours: Mapping[object, Colour]) -> dict[str, 
 def _layout(picture: Lines, parts: Sequence[ShownPanel]) -> tuple[Drawing, list[Axes]]:
     """A figure with the axes of each panel."""
     count = len(parts)
-    kinds = len({each.declared for each in parts})
+    kinds = len({panel.declared for panel in parts})
     columns = picture.columns or count
     if not picture.facet_by:
         return panels(count, columns, picture.size, sharey="row" if picture.shares else "none")
@@ -193,8 +193,8 @@ def _mark_crossing(ax: Axes, at: float) -> None:
 
 def _scale_y(ax: Axes, panel: ShownPanel, shares: Sequence[ShownPanel], results: Results) -> None:
     """The scale of y of a panel, from the metrics and rows of all panels that share it."""
-    metrics = [each.declared.metric for each in shares]
-    values = np.concatenate([each.rows[each.declared.metric] for each in shares])
+    metrics = [other.declared.metric for other in shares]
+    values = np.concatenate([other.rows[other.declared.metric] for other in shares])
     floor = panel.declared.floor
     if floor is not None and np.nanmin(values) >= floor:
         ax.set_ylim(bottom=floor)

@@ -95,7 +95,7 @@ def panels_of(
     parts = _Picture(picture, x, known, results).parts()
     drawn = [index for _, part in parts for index in part.index]
     whole = _Picture(picture, x, rows[rows.index.isin(drawn)], results)
-    return whole.rows, [whole.panel(*each) for each in parts]
+    return whole.rows, [whole.panel(*pair) for pair in parts]
 
 
 @dataclass(frozen=True)

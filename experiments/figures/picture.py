@@ -74,7 +74,7 @@ class Picture:
         title, caption = self.words[:2]
         texts = [title, *caption.splitlines()]
         sizes = [_TITLE_POINTS, *[_CAPTION_POINTS] * (len(texts) - 2), _LINE_POINTS]
-        return [_strip(*each, width) for each in zip(texts, sizes, strict=True)]
+        return [_strip(*pair, width) for pair in zip(texts, sizes, strict=True)]
 
     def render(self, formats: Sequence[str] = ()) -> list[bytes]:
         """The PNG, and files of further formats, `.svg` or `.pdf`."""

@@ -82,7 +82,7 @@ def _png(drawing: Drawing, made: Picture) -> bytes:
     width = inner.shape[1]
     title, *sentences, line = made.strips(width)
     above = _pixels(title, width)
-    below = [*(_pixels(each, width) for each in sentences), _pixels(line, width, GREY)]
+    below = [*(_pixels(sentence, width) for sentence in sentences), _pixels(line, width, GREY)]
     info = PngInfo()
     for key, value in zip(("Title", "Description"), made.words[:2], strict=True):
         # as UTF-8 always; Matplotlib chooses the encoding by the characters

@@ -63,8 +63,8 @@ def _built(kind: Hint, arrays: Mapping[str, Array], name: str) -> Hint:
     """A measurement of that type from its arrays, the reverse of `_flattened`."""
     if dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind)
-        each = {field: _built(hints[field], arrays, f"{name}.{field}") for field in hints}
-        return kind(**each)  # type: ignore[operator]
+        values = {field: _built(hints[field], arrays, f"{name}.{field}") for field in hints}
+        return kind(**values)  # type: ignore[operator]
     if typing.get_args(kind)[1:] == (...,):
         inner, _ = typing.get_args(kind)
         below = [one.removeprefix(f"{name}.") for one in arrays if one.startswith(f"{name}.")]

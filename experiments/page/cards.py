@@ -45,7 +45,7 @@ class Curves(NamedTuple):
         y = np.log(self.values.to_numpy(float))
         if x.min() > 0:
             x = np.log(x)
-        right, up = (100 * (each - each.min()) / np.ptp(each) for each in (x, y))
+        right, up = (100 * (axis - axis.min()) / np.ptp(axis) for axis in (x, y))
         paths = []
         for heights in up.T:
             points = zip(right, 100 - heights, strict=True)

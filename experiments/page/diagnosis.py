@@ -34,8 +34,8 @@ _SIZES = {
 DIAGNOSIS_COLUMNS = {
     **{name: ("", meaning, "") for name, meaning in _SIZES.items()},
     **{
-        each.name: (each.unit, each.meaning, each.formula)
-        for each in (*QUANTITIES, OUTSIDE_DOCUMENT)
+        quantity.name: (quantity.unit, quantity.meaning, quantity.formula)
+        for quantity in (*QUANTITIES, OUTSIDE_DOCUMENT)
     },
 }
 

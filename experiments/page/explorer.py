@@ -54,7 +54,7 @@ def explorer(sweeps: Collection[Results]) -> dict[str, object]:
     several the middle one, `rows`, exact expectations (`row_means`), and `medians` and `crossings`
     as in the functions of these names. Empty without rows of several keys.
     """
-    cells = [cell for each in sweeps for cell in _cells_of_law(each)]
+    cells = [cell for results in sweeps for cell in _cells_of_law(results)]
     # those of rows that a softmax changes
     sizes = [(c.d_k, c.n_keys) for c in cells if 2 <= c.n_keys <= _MOST_KEYS]
     if not sizes:
@@ -113,7 +113,7 @@ def _medians(
     """
     cell = ["d_k", "n_keys", "divisor"]
     needs = {*cell, *_MEDIANS, "trials", "n_queries"}
-    usual = [_rows_of_law(each, MEASURED) for each in sweeps if needs <= {*each.measured}]
+    usual = [_rows_of_law(results, MEASURED) for results in sweeps if needs <= {*results.measured}]
     if not usual:
         return []
     rows = pd.concat(usual).copy()  # columns beside each other, whatever the first table is
@@ -142,7 +142,7 @@ def _cells_of_law(results: Results) -> list[SampledCell]:
 
 def follow_law(sweeps: Iterable[Results]) -> bool:
     """True if the rows of all cells of sweeps follow `LAW`."""
-    return all(len(_cells_of_law(each)) == len(each.sweep.cells) for each in sweeps)
+    return all(len(_cells_of_law(results)) == len(results.sweep.cells) for results in sweeps)
 
 
 def _rows_of_law(results: Results, kind: str) -> pd.DataFrame:
@@ -161,7 +161,7 @@ def _crossings(sweeps: Iterable[Results], lengths: Sequence[int]) -> dict[str, l
     Those of lengths that its table lacks are computed: a line between distant neighbours would miss
     them by a third.
     """
-    tables = [_rows_of_law(each, "crossings") for each in sweeps if "crossings" in each]
+    tables = [_rows_of_law(results, "crossings") for results in sweeps if "crossings" in results]
     points: dict[str, list[Point]] = {norm: [] for norm in EXACT_CROSSINGS}
     if not any(map(len, tables)):
         return points

@@ -39,7 +39,7 @@ def logarithms(spread: float, d_k: int, n_keys: int) -> list[float]:
     divisor = math.sqrt(d_k) / spread
     means = attention_expectations(d_k, n_keys, divisor)
     median = attention_medians(d_k, n_keys, divisor).query_gradient_norm
-    return [math.log(each) for each in (means.max_weight, means.entropy, median / spread)]
+    return [math.log(value) for value in (means.max_weight, means.entropy, median / spread)]
 
 
 def main() -> None:

@@ -80,8 +80,10 @@ def make_page(study: Study, first: Collection[str] = ()) -> bytes:
     is_shown = any(card.subject == "Saturation" for card in known)
     has_law = is_shown or explorer.follow_law(study.values())
     sections = [
-        part(name, partial(section_of, each, drawn[name]), Section(name, each.experiment.name))
-        for name, each in study.items()
+        part(
+            name, partial(section_of, results, drawn[name]), Section(name, results.experiment.name)
+        )
+        for name, results in study.items()
     ]
     page = _template().render(
         cards=known,

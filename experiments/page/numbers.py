@@ -82,9 +82,9 @@ def networks(source: Source) -> str:
     """
     full = source.full
     sweeps = [
-        full.require(each.name)
-        for each in full.config.sweeps
-        if "growth" in each.figures and Stored(full.folder, each).sidecar.exists()
+        full.require(sweep.name)
+        for sweep in full.config.sweeps
+        if "growth" in sweep.figures and Stored(full.folder, sweep).sidecar.exists()
     ]
     rules = pd.concat(results[MEASURED] for results in sweeps)["scaling"].unique()
     rows = []

@@ -55,9 +55,9 @@ def pictures(study: Study, first: Collection[str] = ()) -> dict[str, list[OnPage
     embedded = itertools.repeat(True, _MOST_EMBEDDED)
     return {
         name: [
-            _on_page(name, each, folder, is_embedded=next(embedded, False))
-            for each in drawn[name]
-            if each.words.title and each.path.exists()
+            _on_page(name, picture, folder, is_embedded=next(embedded, False))
+            for picture in drawn[name]
+            if picture.words.title and picture.path.exists()
         ]
         for name in sorted(drawn, key=lambda name: name not in first)
     }

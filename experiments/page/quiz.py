@@ -52,7 +52,7 @@ def _in_theory(sizes: Mapping[str, int]) -> dict[str, object]:
     return {
         **sizes,
         "powers": [score_variance(wide, wide**p) for p in (1 / 3, 2 / 3)],
-        "weights": [each.max_weight for each in means],
-        "gradients": [each.query_gradient_norm for each in medians],
+        "weights": [mean.max_weight for mean in means],
+        "gradients": [median.query_gradient_norm for median in medians],
         "crossing": significant(explorer.EXACT_CROSSINGS["query_gradient"](n_keys), 2),
     }

@@ -62,9 +62,9 @@ def counts(statements: pd.DataFrame) -> pd.DataFrame:
 
     A row of several sources counts for each, and once in all.
     """
-    each = statements.assign(source=statements["source"].str.split("; ")).explode("source")
-    table = pd.crosstab(each["source"], each["verdict"]).reindex(
-        index=each["source"].unique(), columns=[*VERDICTS], fill_value=0
+    by_source = statements.assign(source=statements["source"].str.split("; ")).explode("source")
+    table = pd.crosstab(by_source["source"], by_source["verdict"]).reindex(
+        index=by_source["source"].unique(), columns=[*VERDICTS], fill_value=0
     )
     table.loc[_ALL] = statements["verdict"].value_counts().reindex([*VERDICTS], fill_value=0)
     return table

@@ -54,7 +54,7 @@ def measuring_source(*experiments: AnyExperiment) -> str:
     """The source that measures experiments: their folders but `tables`, `figures` and `example`, all of
     `measuring`, and the modules of `sdpa` itself.
     """
-    folders = (f"experiments/kinds/{each.name}/**/*" for each in experiments)
+    folders = (f"experiments/kinds/{experiment.name}/**/*" for experiment in experiments)
     return source(*_SHARED, *folders, but=_AFTER_MEASURING)
 
 

@@ -93,7 +93,7 @@ def build(
     """
     tell = report.made_quietly if quietly else report.made
     with locked(results):
-        due = [each for each in products if not each.is_current(results)]
+        due = [product for product in products if not product.is_current(results)]
         workers = helpers(jobs, len(due))
         bar = report.bar.phase(phase, len(due), len(due))
         with bar as advance, workers as submit:

@@ -97,7 +97,9 @@ class Results(dict[str, pd.DataFrame]):
         """The metrics that the main table lacks because they were declared later: all, or those
         among some columns.
         """
-        lost = (each.name for each in self.experiment.metrics if each.name not in self.metrics)
+        lost = (
+            metric.name for metric in self.experiment.metrics if metric.name not in self.metrics
+        )
         return [name for name in lost if columns is None or name in columns]
 
     def unreached(self) -> str:

@@ -113,7 +113,7 @@ class NormalRows:
         law = self.laws[group]
         beside = others(counts, group)
         if law.deviation < _FEW_SIGMA:
-            rest = [each for each in zip(self.laws, beside.tolist(), strict=True) if each[1]]
+            rest = [pair for pair in zip(self.laws, beside.tolist(), strict=True) if pair[1]]
             return _narrow_survival(law, counts[group], rest, log_ratio)
         key = group, log_ratio
         if key not in self._kernels:
@@ -135,9 +135,9 @@ def _row_nodes(
         return trapezoid(low.min(), last, step.min())
     # Groups of very different widths have panels of their own.
     pieces = []
-    for start, end, each in zip(low, high, step, strict=True):
+    for start, end, spacing in zip(low, high, step, strict=True):
         stop = min(end, last)
-        panels = ceil((stop - start) / (10 * each))
+        panels = ceil((stop - start) / (10 * spacing))
         pieces.append(np.linspace(start, stop, panels + 1))
     return gauss_panels(np.unique(np.concatenate(pieces)), 16)
 
@@ -212,9 +212,11 @@ def _survival_kernel(
     if low < high and np.max(step, initial=0) > _widest_step(sigma):
         u, step = trapezoid(low, high, _widest_step(sigma))
         # A law of one score has no other scores beside it.
-        is_alone = [each is law and most == 1 for each in integrands.laws]
+        is_alone = [member is law and most == 1 for member in integrands.laws]
         of_laws = zip(integrands.laws, is_alone, strict=True)
-        log_g = np.array([np.zeros_like(u) if alone else each.log_g(u) for each, alone in of_laws])
+        log_g = np.array(
+            [np.zeros_like(u) if alone else member.log_g(u) for member, alone in of_laws]
+        )
     return step * _kappa(u + shift, sigma), log_g
 
 

@@ -52,7 +52,7 @@ class Row:
     def power_sum(self, k: int, group: int | None = None) -> float:
         """E sum_i w_i^k = n int M_k0 G^(n-1) du / (k-1)!, k from 1 to 4, of a group or of all."""
         if group is None:
-            return fsum(self.power_sum(k, each) for each in self._groups)
+            return fsum(self.power_sum(k, i) for i in self._groups)
         moment = self._laws.integrands.moment(group, (k, 0, 0))
         return self._of_one(group, moment) / factorial(k - 1)
 
@@ -111,13 +111,13 @@ class Row:
             raise ValueError(f"expected a remainder up to 1/2, got {exp(log_remainder)}")
         log_ratio = log_remainder - log1p(-exp(log_remainder))
         counts = self.counts.tolist()
-        groups = [each for each in self._groups if counts[each] and group in (None, each)]
-        terms = (self._laws.survival(each, counts, log_ratio) for each in groups)
+        groups = [i for i in self._groups if counts[i] and group in (None, i)]
+        terms = (self._laws.survival(i, counts, log_ratio) for i in groups)
         return min(max(fsum(terms), 0.0), 1.0)  # without rounding errors
 
     def _of_one(self, group: int, values: FloatArray) -> float:
         """n int values G^(n-1) du over the n scores of a group, with the G^n of other groups."""
-        taken = tuple(int(each == group) for each in self._groups)
+        taken = tuple(int(i == group) for i in self._groups)
         return float(self.counts[group]) * self._integral(values, taken)
 
     def _integral(self, values: FloatArray, taken: Taken) -> float:

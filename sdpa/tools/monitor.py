@@ -76,7 +76,7 @@ class Monitor:
         self._layers.clear()
         self._watching.enter_context(torch.compiler.set_stance("force_eager"))
         self._watching.enter_context(calls_of_pytorch(self._see))
-        configs = (getattr(each, "config", None) for each in self._model.modules())
+        configs = (getattr(module, "config", None) for module in self._model.modules())
         if any(getattr(config, "_attn_implementation", None) == "eager" for config in configs):
             self._watching.enter_context(calls_of_transformers(self._see_eager, "eager"))
 
@@ -163,7 +163,7 @@ def _rows(call: Call, queries: int) -> tuple[Tensor, Tensor]:
         received, top = weights.masked_fill(~counted, 0).sum((0, 2)).max(-1)
         of_keys = torch.stack([top.float(), received / counted.sum((0, 2, 3))])
         deviation = -mean / variance.sqrt()[..., None]
-        columns = (each[..., 0] for each in (n, largest, deviation))
+        columns = (array[..., 0] for array in (n, largest, deviation))
         values = torch.stack([*columns, variance, entropy, max_weight, squares])
         return values.movedim(2, 1).flatten(2), of_keys
 

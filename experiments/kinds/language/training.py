@@ -76,14 +76,14 @@ def train(
     for step, batch in enumerate(batches):
         outcome = loss_and_gradients(decoder, batch, design)
         gradients = [array for _, array in outcome.to_weights.arrays()]
-        square = sum(float(np.vdot(each, each)) for each in gradients)
+        square = sum(float(np.vdot(gradient, gradient)) for gradient in gradients)
         norm = math.sqrt(square) / outcome.losses.size
         if not norm <= _LARGEST_GRADIENT:  # also with a NaN
             return
         yield step, decoder, outcome
         clipped = min(1.0, recipe.clip / norm) if recipe.clip else 1.0
-        for each in gradients:
-            each *= clipped / outcome.losses.size  # the loss of a step is a mean
+        for gradient in gradients:
+            gradient *= clipped / outcome.losses.size  # the loss of a step is a mean
         optimizer.step(gradients, [recipe.share(step) * rate for rate in rates])
         if not max(np.abs(array).max() for _, array in named) <= _LARGEST_WEIGHT:
             return

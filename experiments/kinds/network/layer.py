@@ -60,9 +60,9 @@ def _of_rows(step: network.Steps) -> list[float]:
 
 def _of_gradient(gradients: network.BlockGradients) -> list[float]:
     """The last six of `OF_LAYER`: the gradients to the stream, and to queries, keys and values."""
-    norms = [np.vecdot(each, each) for each in (gradients.q, gradients.k, gradients.v)]
+    norms = [np.vecdot(x, x) for x in (gradients.q, gradients.k, gradients.v)]
     square = _mean_square(gradients.x)
     cosine = _mean_product(gradients.x) / (square * gradients.x.shape[-1])
-    means = (float(each.mean()) for each in norms)
+    means = (float(norm.mean()) for norm in norms)
     median = float(np.median(np.sqrt(norms[0])))
     return [square, cosine, *means, median]

@@ -51,7 +51,7 @@ def law_of(cell: Cell) -> list[StackLayer]:
     other = cell.mask != "none" or cell.position != "none" or cell.mlp != "none"
     if other or cell.d_k < _LEAST_D_K:
         return unknown
-    query, key = (cell.width * each for each in cell.scheme.variances(cell.width, cell.d_k))
+    query, key = (cell.width * variance for variance in cell.scheme.variances(cell.width, cell.d_k))
     try:
         return attention_stack(
             cell.layers,

@@ -41,7 +41,7 @@ def tabulate() -> pd.DataFrame:
 def own_weight(d_k: int, rho: float, divisor: float) -> float:
     """Mean weight of the own key among `N_KEYS`, over the law of |q|."""
     lengths = query_lengths(d_k)
-    rows = (correlated_row(each / divisor, N_KEYS, each, rho) for each in lengths.length)
+    rows = (correlated_row(length / divisor, N_KEYS, length, rho) for length in lengths.length)
     weights = np.array([row.power_sum(1, group=0) for row in rows])
     return float(lengths.share @ weights)
 

@@ -37,8 +37,8 @@ def picture_of(example: Example, path: Path) -> Picture:
 
 def _draw(example: Example) -> Drawing:
     """Those steps that an example draws (see `Example`)."""
-    tables = {each.name: each.table for each in example.steps()}
-    wanted = [each.partition(":") for each in example.draws.split()]
+    tables = {step.name: step.table for step in example.steps()}
+    wanted = [word.partition(":") for word in example.draws.split()]
     shown = [(name, quantity) for name, _, quantity in wanted if name in tables]
     columns = min(len(shown), 2)
     rows = math.ceil(len(shown) / columns)

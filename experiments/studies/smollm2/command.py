@@ -64,7 +64,7 @@ def check_model(results: Path, report: Reporter) -> None:
 
 def _contents(files: tuple[str, ...]) -> list[bytes]:
     made = _MADE[files](pretrained())
-    return [each if isinstance(each, bytes) else csv_bytes(each) for each in made]
+    return [content if isinstance(content, bytes) else csv_bytes(content) for content in made]
 
 
 def _paths(results: Path, files: Sequence[str]) -> tuple[Path, ...]:

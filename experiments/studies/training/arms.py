@@ -75,7 +75,7 @@ def comparisons(runs: pd.DataFrame) -> pd.DataFrame:
 
 def _compared(runs: pd.DataFrame) -> Iterator[dict[str, object]]:
     for setting, rows in runs.groupby([*SETTING], sort=True):
-        curves = {arm: each.set_index(_RATE) for arm, each in rows.groupby("arm", observed=True)}
+        curves = {arm: group.set_index(_RATE) for arm, group in rows.groupby("arm", observed=True)}
         divided = curves.pop(DIVIDED, None)
         if divided is None:
             continue

@@ -32,7 +32,9 @@ _WORDS = Words(
 
 def settings(full: Study) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Decoders without and with the division, each at its best rate, of most runs, by setting."""
-    runs = pd.concat(each.measured for name, each in full.items() if "language" in name).query(
+    runs = pd.concat(
+        results.measured for name, results in full.items() if "language" in name
+    ).query(
         "steps == 400 and width == 64 and normalize == 'none' and softcap == 0 and "
         "normalizer == 'softmax' and rate_divisor == 'unscaled' and initial_divisor == 'unscaled'"
     )

@@ -124,7 +124,7 @@ def _sigmoid_rows(
     row_map: RowMap,
     bias: float,
 ) -> FloatArray:
-    return np.array([sigmoid_row(each, n_keys, row_map.softcap, bias) for each in sigma])
+    return np.array([sigmoid_row(deviation, n_keys, row_map.softcap, bias) for deviation in sigma])
 
 
 def _softmax_rows(sigma: FloatArray, n_keys: float, row_map: RowMap) -> FloatArray:

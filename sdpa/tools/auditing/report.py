@@ -227,8 +227,10 @@ def _gradients(audited: Audited, backward: Function, sizes: dict[str, Any]) -> d
     upstream = steps[0].output
     gradients = backward(*audited.arrays(a), rounded(upstream, audited.dtype))
     multiples = {}
-    for name, gradient, *each in zip("qkv", gradients, *map(audited.arrays, steps), strict=True):
-        rates = 1e-6 * np.tensordot(each, np.asarray(gradient, float), 4)
+    for name, gradient, *directions in zip(
+        "qkv", gradients, *map(audited.arrays, steps), strict=True
+    ):
+        rates = 1e-6 * np.tensordot(directions, np.asarray(gradient, float), 4)
         moved = [getattr(a, name) + 1e-6 * getattr(b, name) for b in steps]
         changes = [replace(a, **{name: x}).output - a.output for x in moved]
         multiples[f"d{name}"] = _multiple(rates, np.tensordot(changes, upstream, 4))

@@ -38,7 +38,7 @@ def run(given: argparse.Namespace) -> int:
     Raises:
         ValueError: no divisor gives the value.
     """
-    target = next(each for each in get_args(Target) if getattr(given, each) is not None)
+    target = next(name for name in get_args(Target) if getattr(given, name) is not None)
     value = getattr(given, target)
     result = design(target, value, given.d_k, given.n_keys, given.mask, given.normalize)
     tell(given, str(result), result.table)

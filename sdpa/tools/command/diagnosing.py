@@ -112,16 +112,16 @@ def read_as(layer: Layer) -> str:
 def sizes(table: Sequence[Row]) -> str:
     """The sizes and options of a table of a diagnosis."""
 
-    def each(name: str, digits: str = "") -> str:
+    def values(name: str, digits: str = "") -> str:
         return " and ".join(sorted({f"{row[name]:{digits}}" for row in table}))
 
     text = (
-        f"Heads {len(table)}, sequences {each('sequences')}, queries {each('n_queries')}, keys "
-        f"{each('n_keys')}, mask {each('mask')}"
+        f"Heads {len(table)}, sequences {values('sequences')}, queries {values('n_queries')}, keys "
+        f"{values('n_keys')}, mask {values('mask')}"
     )
     if "divisor" in table[0]:
-        text += f"; q and k of width d_k = {each('d_k')}, scores divided by "
-        text += f"{each('divisor', '.6g')} ({each('scaling')})"
+        text += f"; q and k of width d_k = {values('d_k')}, scores divided by "
+        text += f"{values('divisor', '.6g')} ({values('scaling')})"
     return text
 
 

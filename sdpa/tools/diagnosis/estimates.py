@@ -70,7 +70,7 @@ class Diagnosis:
         NAME_se and NAME_exact are there where some are known.
         """
         places = zip(self.axes, np.indices(self.rows.shape), strict=True)
-        columns: dict[str, Array] = {name: each.ravel() for name, each in places}
+        columns: dict[str, Array] = {name: index.ravel() for name, index in places}
         columns["rows"] = self.rows.ravel()
         for name, estimate in self.estimates.items():
             for end, values in zip(("", "_se", "_exact"), estimate, strict=True):
@@ -186,13 +186,13 @@ def estimates_of(
         )
     exact = [gaussian_values(one) if has_exact else {} for one in measured]
     estimates = {}
-    for each in quantities:
-        of_heads = np.array([each.of_head(one) for one in measured])
+    for quantity in quantities:
+        of_heads = np.array([quantity.of_head(one) for one in measured])
         with np.errstate(divide="ignore", invalid="ignore"):  # a sequence may have no rows
-            value, *others = each.of(sums) if each.of else (of_heads, of_heads * np.nan)
+            value, *others = quantity.of(sums) if quantity.of else (of_heads, of_heads * np.nan)
             error = np.sqrt((len(others) - 1) * np.var(others, axis=0))
-        gaussian = np.array([one.get(each.name, np.nan) for one in exact])
-        estimates[each.name] = Estimate(*(x.reshape(shape) for x in (value, error, gaussian)))
+        gaussian = np.array([one.get(quantity.name, np.nan) for one in exact])
+        estimates[quantity.name] = Estimate(*(x.reshape(shape) for x in (value, error, gaussian)))
     sequences, n_keys = int(has_rows.sum()), heads.longest[-1]
     return Diagnosis(tuple(heads.shape), sequences, rows, heads.divisor, n_keys, estimates, told)
 

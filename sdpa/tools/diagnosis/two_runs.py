@@ -107,11 +107,16 @@ def compare_heads(a: Heads, b: Heads) -> Diagnosis:
 
 def report(table: Sequence[Row]) -> str:
     """The means over heads, and the heads that differ most."""
-    means = [f"{each.name} {fmean(row[each.name] for row in table):.4g}" for each in COMPARED]
+    means = [
+        f"{quantity.name} {fmean(row[quantity.name] for row in table):.4g}" for quantity in COMPARED
+    ]
     first = f"Mean over {len(table)} heads: {', '.join(means)}. Heads that differ most:"
     columns = {
-        each.name: (f"{{{each.name}:.4g}}", f"{each.meaning}{', in ' * bool(each.unit)}{each.unit}")
-        for each in COMPARED
+        quantity.name: (
+            f"{{{quantity.name}:.4g}}",
+            f"{quantity.meaning}{', in ' * bool(quantity.unit)}{quantity.unit}",
+        )
+        for quantity in COMPARED
     }
     heads = sorted(table, key=lambda row: -row["divergence"])
     return f"{wrapped(first)}\n\n{listed(heads, columns)}"

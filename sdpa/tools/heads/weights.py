@@ -35,7 +35,7 @@ def _check(weights: Array, visible: BoolArray) -> None:
             "weights: causal? All above the diagonal are 0; add --mask causal, and beside "
             "padding --mask causal,FILE with the mask of the tokenizer, or --mask causal,padding"
         )
-    hidden, whole = (each.sum(dtype=np.float64) for each in (weights * ~visible, weights))
+    hidden, whole = (array.sum(dtype=np.float64) for array in (weights * ~visible, weights))
     if hidden > _HIDDEN * whole:
         raise ValueError(
             f"mask: expected one that hides no weight, got one that hides {hidden / whole:.0%} of it, "
