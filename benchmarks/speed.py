@@ -66,7 +66,7 @@ def interleaved(tasks: Mapping[Any, Task]) -> dict[Any, float]:
         {name: timer.timeit(calls[name]) / calls[name] for name, timer in timers.items()}
         for _ in range(_ROUNDS)
     ]
-    return {name: median(one[name] for one in rounds) for name in tasks}
+    return {name: median(times[name] for times in rounds) for name in tasks}
 
 
 def peak_bytes(task: Task) -> int:

@@ -134,8 +134,8 @@ class BlockGradients:
 def forward(x: FloatArray, blocks: Sequence[Block], design: Design) -> list[Steps]:
     """All steps of the blocks in turn, from a stream (..., n, width).
 
-    >>> one = np.ones((1, 1))
-    >>> block = Block(query=one, key=one, value=2 * one, output=one)
+    >>> ones = np.ones((1, 1))
+    >>> block = Block(query=ones, key=ones, value=2 * ones, output=ones)
     >>> forward(np.ones((3, 1)), [block], Design(1, 1, divisor=1.0))[0].after.ravel()
     array([3., 3., 3.])
     """

@@ -105,8 +105,8 @@ def _sigmoid_backward(g: FloatArray, w: FloatArray) -> FloatArray:
 
 
 NORMALIZERS = {
-    one.name: one
-    for one in (
+    normalizer.name: normalizer
+    for normalizer in (
         Normalizer("softmax", _softmax, _softmax_backward),
         Normalizer("sigmoid", _sigmoid, _sigmoid_backward),
     )
@@ -167,7 +167,7 @@ class RowMap:
                 f"softcap: expected a finite number above 0, or 0 for none, got {self.softcap!r}"
             )
         logits = self.sink if isinstance(self.sink, tuple) else (self.sink,)
-        are_finite = all(isinstance(one, Real) and math.isfinite(one) for one in logits)
+        are_finite = all(isinstance(logit, Real) and math.isfinite(logit) for logit in logits)
         if self.sink is not None and not (logits and are_finite):
             raise ValueError(
                 "sink: expected a finite number, or a tuple of one for each head, or None, "

@@ -134,12 +134,12 @@ class Tile:
         """The sums of rows of the shape of the scores."""
         return np.asarray(rows @ self._ones)
 
-    def dot(self, one: FloatArray, other: FloatArray) -> FloatArray:
+    def dot(self, rows: FloatArray, other: FloatArray) -> FloatArray:
         """The dot products of rows of the shape of the scores."""
-        if one.shape[-1] >= _SHORT_ROW:
-            return np.asarray(np.vecdot(one, other))
+        if rows.shape[-1] >= _SHORT_ROW:
+            return np.asarray(np.vecdot(rows, other))
         # A BLAS call per row costs more than the arithmetic of a short row.
-        return self.sum(np.multiply(one, other, out=self._scratch))
+        return self.sum(np.multiply(rows, other, out=self._scratch))
 
     def at_top(self, rows: FloatArray) -> FloatArray:
         """The entry of each row at its largest score."""

@@ -59,7 +59,7 @@ def write_columns(job: Job) -> None:
     """
     study, folder = job.study, job.results
     if study:
-        inputs = tuple(Stored(folder, one.sweep).sidecar for one in study.values())
+        inputs = tuple(Stored(folder, results.sweep).sidecar for results in study.values())
         made = Product((folder / COLUMN_FILE,), partial(_columns, study), inputs, study.config.text)
         build(folder, [made], job.report, phase="tables", quietly=True)
 

@@ -107,8 +107,8 @@ def figure_products(
         inputs = (Stored(folder, results.sweep).sidecar,)
         for picture in pictures_of(folder, results):
             further = map(picture.path.with_suffix, ON_REQUEST)
-            asked = [one for one in further if one.suffix[1:] in formats or one.exists()]
-            make = partial(picture.render, [one.suffix for one in asked])
+            asked = [path for path in further if path.suffix[1:] in formats or path.exists()]
+            make = partial(picture.render, [path.suffix for path in asked])
             yield Product((picture.path, *asked), make, inputs, picture.words)
 
 

@@ -144,7 +144,7 @@ class ScaledCell(Cell):
 
         >>> from experiments.measuring.sampling import SampledCell
         >>> rules = Scaling.parse("unscaled"), Scaling.parse("d_k^1/2")
-        >>> [one.divisor for one in SampledCell(d_k=4, n_keys=8, scaling=rules).by_rule()]
+        >>> [cell.divisor for cell in SampledCell(d_k=4, n_keys=8, scaling=rules).by_rule()]
         [1.0, 2.0]
         """
         return tuple(replace(self, **{RULES: (rule,)}) for rule in self.scaling)

@@ -67,7 +67,7 @@ def _built(kind: Hint, arrays: Mapping[str, Array], name: str) -> Hint:
         return kind(**values)  # type: ignore[operator]
     if typing.get_args(kind)[1:] == (...,):
         inner, _ = typing.get_args(kind)
-        below = [one.removeprefix(f"{name}.") for one in arrays if one.startswith(f"{name}.")]
-        places = dict.fromkeys(one.partition(".")[0] for one in below)
+        below = [key.removeprefix(f"{name}.") for key in arrays if key.startswith(f"{name}.")]
+        places = dict.fromkeys(key.partition(".")[0] for key in below)
         return tuple(_built(inner, arrays, f"{name}.{place}") for place in places)
     return kind(arrays[name]) if kind in (int, float) else arrays[name]

@@ -142,8 +142,8 @@ class Quantile:
 class Histograms:
     """Bins of several series of values, of the same trials with the same number of rows each.
 
-    >>> one = Histograms.of(np.arange(100.0).reshape(1, 50, 2))  # one series, 50 trials of 2 rows
-    >>> median = one.quantile(0, 0.5)
+    >>> histograms = Histograms.of(np.arange(100.0).reshape(1, 50, 2))  # one series, 50 trials of 2 rows
+    >>> median = histograms.quantile(0, 0.5)
     >>> round(median.value, 6), median.inside
     (49.5, True)
     """
@@ -161,7 +161,7 @@ class Histograms:
     def merge(self, following: Self) -> Self:
         """Both chunks together."""
         series = tuple(
-            one.merge(other) for one, other in zip(self.series, following.series, strict=True)
+            first.merge(second) for first, second in zip(self.series, following.series, strict=True)
         )
         return type(self)(self.trials + following.trials, self.rows, series)
 

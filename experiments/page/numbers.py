@@ -155,7 +155,7 @@ def power(source: Source) -> str:
     ]
     shares = []
     for factor in _FACTORS:
-        missed = [one for one in planted if not (_p_values(*one, factor) * tests < ALARM).any()]
+        missed = [pair for pair in planted if not (_p_values(*pair, factor) * tests < ALARM).any()]
         shares.append([factor, f"{len(planted) - len(missed)} of {len(planted)}"])
     by_sweep = defaultdict(list)
     for results, metric in missed:

@@ -98,14 +98,14 @@ def described(sweeps: Sequence[Results]) -> pd.DataFrame:
         derived/SWEEP/FILE.csv.
     """
     rows: list[dict[str, object]] = []
-    for one in sweeps:
-        experiment, columns = one.experiment.name, columns_of(one)
-        for kind in one:
+    for results in sweeps:
+        experiment, columns = results.experiment.name, columns_of(results)
+        for kind in results:
             file = ALL_METRICS if kind == MEASURED else kind
             table = {"tables": f"{experiment}/{file}"}
             rows += [vars(column) | table for column in (*IDENTITY, *columns[kind])]
         table = {"tables": experiment}
-        summary = summary_columns(one)
+        summary = summary_columns(results)
         rows += [vars(column) | table for column in columns[MEASURED] if column.name in summary]
     listed = pd.DataFrame(rows).rename(columns={"name": "column"}).drop_duplicates()
     fields = ["column", "type", "unit", "meaning", "formula"]
@@ -117,14 +117,14 @@ def agreement(sweeps: Iterable[Results]) -> Agreement:
     none = pd.DataFrame(columns=["where", "metric", "z", "p_value"])
     values = []
     untested = 0
-    for one in sweeps:
-        untested += len(one.measured) * len(one.metrics)
-        judges = [table.judge for table in DERIVED_TABLES if table.judge and table.kind in one]
+    for results in sweeps:
+        untested += len(results.measured) * len(results.metrics)
+        judges = [table.judge for table in DERIVED_TABLES if table.judge and table.kind in results]
         for judge in judges:
-            tested = judge(one).dropna(subset="p_value")
-            untested -= tested["metric"].isin([*one.metrics]).sum()
+            tested = judge(results).dropna(subset="p_value")
+            untested -= tested["metric"].isin([*results.metrics]).sum()
             if len(tested):
-                judged = tested.assign(where=_places(one, tested))
+                judged = tested.assign(where=_places(results, tested))
                 values.append(judged[none.columns])
     return Agreement(pd.concat(values or [none], ignore_index=True), untested)
 

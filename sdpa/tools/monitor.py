@@ -59,7 +59,7 @@ class Monitor:
                 "of all keys, as beside a sink",
                 stacklevel=2,
             )
-        of_layers = [tuple(one.cpu().numpy() for one in tensors) for tensors in layers]
+        of_layers = [tuple(tensor.cpu().numpy() for tensor in tensors) for tensors in layers]
         return summary(of_layers)
 
     def close(self) -> None:

@@ -333,13 +333,13 @@ def _pair(
 ) -> list[Step]:
     """The outputs of words in two orders, and the largest difference of each word's two outputs."""
     first, second, apart = names.split()
-    one = np.asarray(before.output)
-    other = np.asarray(after.output)
-    away = abs(other[np.argsort(order)] - one).max(axis=1).round(12)
+    earlier = np.asarray(before.output)
+    later = np.asarray(after.output)
+    away = abs(later[np.argsort(order)] - earlier).max(axis=1).round(12)
     says = "The largest difference of each word's two outputs: all words keep theirs."
     return [
-        step(first, "Each word's output.", one, words),
-        step(second, "The same words in another order.", other, [words[i] for i in order]),
+        step(first, "Each word's output.", earlier, words),
+        step(second, "The same words in another order.", later, [words[i] for i in order]),
         step(
             apart,
             says,

@@ -160,11 +160,11 @@ def attention_overlap(
         v = (1 - cosine) * half * (1 - b)
         mean = (u + v) / 2
         product = t * sqrt(u * v)
-        one = sqrt(mean + product)
-        other = sqrt(mean - product)
-        rho = max(-1.0, min((u - v) / 2 / (one * other), 1.0))
+        first = sqrt(mean + product)
+        second = sqrt(mean - product)
+        rho = max(-1.0, min((u - v) / 2 / (first * second), 1.0))
         chance = p_r * p_b * p_t * (2 if t > 1e-9 else 1)
-        total += chance * weight_overlap(unit * one, unit * other, rho, n_keys)
+        total += chance * weight_overlap(unit * first, unit * second, rho, n_keys)
     return total
 
 

@@ -156,12 +156,12 @@ def _formula(of: str, numbers: list[tuple[Attention, Array | float]], near: floa
     if np.isnan(rest).any():
         return "no rule"
     candidates: dict[str, list[str]] = {}
-    for one, two in product(by_size[0][1], repeat=2):
-        divided = np.concatenate([x / f[one] / f[two] for x, f in by_size])
+    for first, second in product(by_size[0][1], repeat=2):
+        divided = np.concatenate([x / f[first] / f[second] for x, f in by_size])
         if np.ptp(divided) <= near * abs(divided[0]):
-            words = f"{divided.mean():.4g} * {of}{one}{two}"
+            words = f"{divided.mean():.4g} * {of}{first}{second}"
             break
-        candidates[f" * {of}{one}{two}"] = [f"{x:.3g}" for x in divided.round(6)]
+        candidates[f" * {of}{first}{second}"] = [f"{x:.3g}" for x in divided.round(6)]
     else:
         # The fewest numbers are those of heads.
         formula = min(candidates, key=lambda x: len({*candidates[x]}))

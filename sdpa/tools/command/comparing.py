@@ -51,16 +51,16 @@ def run(given: argparse.Namespace) -> int:
 
 def _apart(layers: list[Layer]) -> list[Layer]:
     """The layers, by their place if they are an axis of one pair of arrays."""
-    one = layers[0]
-    if "layer" not in one.axes:
+    layer = layers[0]
+    if "layer" not in layer.axes:
         return layers
-    place = one.axes.index("layer")
-    axes = one.axes[:place] + one.axes[place + 1 :]
+    place = layer.axes.index("layer")
+    axes = layer.axes[:place] + layer.axes[place + 1 :]
     q, k, mask = (
         repeat(None) if array is None else np.moveaxis(array, place, 0)
-        for array in (one.q, one.k, one.mask)
+        for array in (layer.q, layer.k, layer.mask)
     )
     return [
-        replace(one, axes=axes, number=number, q=of_q, k=of_k, mask=of_mask)
+        replace(layer, axes=axes, number=number, q=of_q, k=of_k, mask=of_mask)
         for number, (of_q, of_k, of_mask) in enumerate(zip(q, k, mask, strict=False))
     ]

@@ -44,7 +44,7 @@ def run(given: argparse.Namespace) -> int:
     told = advice(table)
     if told and all(layer.may_be_causal for layer in layers):
         # The model may be a decoder: then only what holds under both masks is advice.
-        causal = [replace(one, mask=allowed_keys("causal", one.mask.shape)) for one in layers]
+        causal = [replace(layer, mask=allowed_keys("causal", layer.mask.shape)) for layer in layers]
         also = advice(table_of(causal))
         told = {name: sentence for name, sentence in told.items() if name in also}
     parts = [
@@ -100,8 +100,8 @@ def read_as(layer: Layer) -> str:
     axes = *layer.axes, *(("query", "key") if k is None else ("position", "d_k"))
     text = f"{layer.options.kind} of shape {layer.saved} read as ({', '.join(axes)})"
     text += f" = {q.shape}" * (layer.saved != q.shape)
-    one = "batch" if k is None else "batch, or q.reshape for heads side by side"
-    other = {3: one, 4: "layer,head", 5: "batch,layer,head"}.get(len(axes))
+    leading = "batch" if k is None else "batch, or q.reshape for heads side by side"
+    other = {3: leading, 4: "layer,head", 5: "batch,layer,head"}.get(len(axes))
     if other and not layer.options.axes and layer.documents == (slice(None),):
         text += f", assumed from their number; if not, add --axes {other}"
     if k is not None and k.shape[:-2] != q.shape[:-2]:

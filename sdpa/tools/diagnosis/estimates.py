@@ -141,8 +141,12 @@ def diagnose_scores(
 
 def diagnosis_of(heads: Heads, *, has_exact: bool = True) -> Diagnosis:
     """The diagnosis of heads, where each document is a sequence."""
-    known = [one for one in QUANTITIES if heads.k is not None or one.name not in OF_VECTORS]
-    rows = [[one.measured() for one in sequences] for sequences in heads.of_each()]
+    known = [
+        quantity
+        for quantity in QUANTITIES
+        if heads.k is not None or quantity.name not in OF_VECTORS
+    ]
+    rows = [[sequence.measured() for sequence in sequences] for sequences in heads.of_each()]
     return estimates_of(known, heads, rows, report, has_exact=has_exact)
 
 
@@ -163,7 +167,9 @@ def estimates_of(
 
     def of(name: str) -> FloatArray:
         """By sequence and head."""
-        return np.transpose([[one.sums[name] for one in sequences] for sequences in measured])
+        return np.transpose(
+            [[sequence.sums[name] for sequence in sequences] for sequences in measured]
+        )
 
     has_rows = of("rows").any(axis=1)
     sums = {}  # of all sequences with rows first, then without each of them
@@ -184,14 +190,14 @@ def estimates_of(
             f"{np.count_nonzero(rows == 0)} of {rows.size}, the first {', '.join(heads.shape)} {first}"
             f"{hint * (heads.k is None)}"
         )
-    exact = [gaussian_values(one) if has_exact else {} for one in measured]
+    exact = [gaussian_values(head) if has_exact else {} for head in measured]
     estimates = {}
     for quantity in quantities:
-        of_heads = np.array([quantity.of_head(one) for one in measured])
+        of_heads = np.array([quantity.of_head(head) for head in measured])
         with np.errstate(divide="ignore", invalid="ignore"):  # a sequence may have no rows
             value, *others = quantity.of(sums) if quantity.of else (of_heads, of_heads * np.nan)
             error = np.sqrt((len(others) - 1) * np.var(others, axis=0))
-        gaussian = np.array([one.get(quantity.name, np.nan) for one in exact])
+        gaussian = np.array([values.get(quantity.name, np.nan) for values in exact])
         estimates[quantity.name] = Estimate(*(x.reshape(shape) for x in (value, error, gaussian)))
     sequences, n_keys = int(has_rows.sum()), heads.longest[-1]
     return Diagnosis(tuple(heads.shape), sequences, rows, heads.divisor, n_keys, estimates, told)

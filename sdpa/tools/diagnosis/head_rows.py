@@ -198,7 +198,7 @@ class Heads:
     @property
     def longest(self) -> tuple[int, ...]:
         """n_queries and n_keys of the longest document."""
-        return max(self.mask[..., one, one].shape[-2:] for one in self.documents)
+        return max(self.mask[..., place, place].shape[-2:] for place in self.documents)
 
     @property
     def divisor(self) -> float:

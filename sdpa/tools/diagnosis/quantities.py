@@ -81,12 +81,12 @@ def _unit_divisor(sums: Sums) -> FloatArray:
 
 def values_of(sequences: Sequence[HeadRows], name: str) -> Array:
     """A value of all rows of a head."""
-    return np.concatenate([one.rows[name] for one in sequences])
+    return np.concatenate([sequence.rows[name] for sequence in sequences])
 
 
 def _most_attended_key(sequences: Sequence[HeadRows]) -> float:
     """The place that is the same in more than half of the sequences; NaN without one."""
-    places = [one.top_key for one in sequences if one.sums["rows"]]
+    places = [sequence.top_key for sequence in sequences if sequence.sums["rows"]]
     place = mode(places)
     return float(place) if 2 * places.count(place) > len(places) else np.nan
 

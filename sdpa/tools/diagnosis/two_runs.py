@@ -95,7 +95,7 @@ def _heads(
 
 def compare_heads(a: Heads, b: Heads) -> Diagnosis:
     """As `compare`, from heads; each document is a sequence, as in a diagnosis."""
-    of_a, of_b = (f"{one.mask.shape} (documents: {len(one.documents)})" for one in (a, b))
+    of_a, of_b = (f"{heads.mask.shape} (documents: {len(heads.documents)})" for heads in (a, b))
     if of_a != of_b:
         raise ValueError(f"expected scores of the same shape, got {of_a} in a and {of_b} in b")
     rows = [

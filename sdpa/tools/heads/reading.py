@@ -117,7 +117,7 @@ def read_heads(paths: Sequence[Path], options: Options = Options()) -> list[Laye
     if options.kind != "q":
         files = [_renamed(file, options.kind) for file in files]
     others = {
-        f"mask {one}": _only(Path(one)) for one in options.mask.split(",") if Path(one).suffix
+        f"mask {name}": _only(Path(name)) for name in options.mask.split(",") if Path(name).suffix
     }
     if options.cu_seqlens:
         others["cu_seqlens"] = _only(options.cu_seqlens)

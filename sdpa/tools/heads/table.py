@@ -53,8 +53,8 @@ def _outside_document(layer: Layer) -> FloatArray:
     for sequences in replace(layer, scaling=layer.divisor, documents=(slice(None),)).of_each():
         leaving = [
             (softmax(tile.scores / tile.divisor) * outside[tile.places]).sum(axis=-1)
-            for one in sequences
-            for tile in one.tiles()
+            for sequence in sequences
+            for tile in sequence.tiles()
         ]
         shares.append(np.concatenate(leaving).mean())
     return np.array(shares)
