@@ -212,17 +212,17 @@ def exponents(cost: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["grows with", "time as", "memory as"])
 
 
-def main(what: str, folder: Path = HERE) -> None:
+def main(name: str, folder: Path = HERE) -> None:
     """Measure `cost` or `speed`, write its table into a folder and print a summary."""
     threadpool_limits(limits=1)
-    if what == "cost":
+    if name == "cost":
         bench = cost_of_attention()
         summary = exponents(bench)
     else:
         bench = pd.DataFrame(row for size in CELLS for row in cell_rows(size))
         summary = ratios(bench)
     folder.mkdir(parents=True, exist_ok=True)
-    bench.to_csv(folder / f"{what}.csv", index=False, float_format=DIGITS)
+    bench.to_csv(folder / f"{name}.csv", index=False, float_format=DIGITS)
     print(summary.to_string(index=False, na_rep=""))
 
 

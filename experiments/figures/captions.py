@@ -26,10 +26,10 @@ _FEW_AXES = 4  # that a title names
 _MOST_WORDS = 45  # of a grey line
 
 
-def words_of(figure: Figure, what: Shown) -> Words:
+def words_of(figure: Figure, shown: Shown) -> Words:
     """Title and caption of a figure for the rows that it shows."""
-    results = what.results
-    caption = plain_caption(figure, what)
+    results = shown.results
+    caption = plain_caption(figure, shown)
     sentence, reason = finding_of(figure, results)
     if figure.finding and sentence:
         return Words(figure.finding.title, f"{sentence}\n{caption}", True)
@@ -108,19 +108,19 @@ def plain_title(results: Results) -> str:
     return f"Sweep {results.name}{over}"
 
 
-def plain_caption(figure: Figure, what: Shown) -> str:
+def plain_caption(figure: Figure, shown: Shown) -> str:
     """The grey line: the sizes, inputs and trials of the rows shown, what is left out, and how to read
     the picture. Its length is bounded.
     """
-    results, rows = what.results, what.rows
+    results, rows = shown.results, shown.rows
     clauses = [
         figure.note,
-        *(clause for clause, holds in figure.when.items() if holds(what.tables)),
-        *(_readings(what) if what.panels else ()),
+        *(clause for clause, holds in figure.when.items() if holds(shown.tables)),
+        *(_readings(shown) if shown.panels else ()),
     ]
     reading = "; ".join(filter(None, clauses))
     sentences = [
-        f"Not drawn: {what.left_out}." if what.left_out else "",
+        f"Not drawn: {shown.left_out}." if shown.left_out else "",
         f"{reading[:1].upper()}{reading[1:]}." if reading else "",
     ]
     if len(rows):
@@ -129,20 +129,20 @@ def plain_caption(figure: Figure, what: Shown) -> str:
     return " ".join(filter(None, sentences))
 
 
-def _readings(what: Shown) -> Iterator[str]:
+def _readings(shown: Shown) -> Iterator[str]:
     """Clauses on the exact values, equal weights and hollow points of lines."""
-    metrics = [(panel.declared.metric, panel) for panel in what.panels]
+    metrics = [(panel.declared.metric, panel) for panel in shown.panels]
     exact = pd.concat(
         panel.rows.get(f"{metric}_exact", panel.rows[metric] * math.nan)
         for metric, panel in metrics
     )
-    lines = (line.rows[what.x] for panel in what.panels for line in panel.lines)
+    lines = (line.rows[shown.x] for panel in shown.panels for line in panel.lines)
     are_joined = any(map(is_joined, lines))
     if exact.notna().any():
         drawn = "lines" if are_joined else "strokes"
         missing = ", where theory has them" if exact.isna().any() else ""
         yield f"{drawn}: exact values{missing}"
-    if any(panel.declared.equal for panel in what.panels):
+    if any(panel.declared.equal for panel in shown.panels):
         yield "dotted: equal weights"
     if any(is_few(panel.rows[FEW_DRAWS], metric).any() for metric, panel in metrics):
         yield HOLLOW

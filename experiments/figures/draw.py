@@ -90,8 +90,8 @@ def pictures_of(folder: Path, results: Results) -> Iterator[Picture]:
             continue
         path = figure_path(folder, results.name, figure.name)
         try:
-            what = shown(figure, results)
-            yield Picture(path, words_of(figure, what), partial(_plot, what))
+            selection = shown(figure, results)
+            yield Picture(path, words_of(figure, selection), partial(_plot, selection))
         except Exception as error:
             named = in_part(f"{path} not made", error)
             yield Picture(path, Words("", ""), partial(fail, named))
@@ -112,7 +112,7 @@ def figure_products(
             yield Product((picture.path, *asked), make, inputs, picture.words)
 
 
-def _plot(what: Shown) -> Drawing:
+def _plot(selection: Shown) -> Drawing:
     from experiments.figures.rendering import draw  # takes a second to load
 
-    return draw(what)
+    return draw(selection)

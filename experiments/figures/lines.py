@@ -33,27 +33,27 @@ _LEAST_WIDTH = 6.0  # of a figure, for its caption
 _BELOW_WORDS = 0.85  # the height of the line of a crossing
 
 
-def draw_lines(picture: Lines, what: Shown) -> Drawing:
+def draw_lines(picture: Lines, shown: Shown) -> Drawing:
     """The picture of the rows shown: panels, their scales, and labels of lines or one legend."""
-    if what.rows.empty:
-        return empty(f"No rule of this sweep has a value of {what.x}.")
-    colours = colours_of(what.rows[picture.by])
-    figure, axes = _layout(picture, what.panels)
-    pairs = [*zip(axes, what.panels, strict=True)]
+    if shown.rows.empty:
+        return empty(f"No rule of this sweep has a value of {shown.x}.")
+    colours = colours_of(shown.rows[picture.by])
+    figure, axes = _layout(picture, shown.panels)
+    pairs = [*zip(axes, shown.panels, strict=True)]
     for ax, panel in pairs:
-        _draw_panel(ax, panel, what.x, colours)
+        _draw_panel(ax, panel, shown.x, colours)
     for ax, panel in pairs:  # once all of a row have their lines
         alike = ax.get_shared_y_axes().get_siblings(ax)
         shares = [sharing for other, sharing in pairs if other in alike]
-        _scale_y(ax, panel, shares, what.results)
+        _scale_y(ax, panel, shares, shown.results)
         if panel.crossing is not None:
             _mark_crossing(ax, panel.crossing)
-        scale_x(ax, panel.rows[what.x])
-    lines = [line for panel in what.panels for line in panel.lines]
-    if what.x != picture.by and any(any(line.words) for line in lines):
+        scale_x(ax, panel.rows[shown.x])
+    lines = [line for panel in shown.panels for line in panel.lines]
+    if shown.x != picture.by and any(any(line.words) for line in lines):
         are_rules = picture.facet_by != picture.by == "scaling"
         if not label_ends(axes, are_rules=are_rules):
-            not_all = " unscaled, or" * (UNSCALED in {*what.rows["scaling"]})
+            not_all = " unscaled, or" * (UNSCALED in {*shown.rows["scaling"]})
             title = f"scores{not_all} divided by" * are_rules
             legend(axes[0], title, _keys(lines, colours))
     return figure

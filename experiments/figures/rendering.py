@@ -27,17 +27,17 @@ OWN_DRAWINGS: dict[str, Callable[[Shown], Drawing]] = {
 }
 
 
-def draw(what: Shown) -> Drawing:
+def draw(shown: Shown) -> Drawing:
     """The picture of the rows that a figure shows, without title and caption, in the style that is
     set.
     """
-    return draw_lines(what.lines, what) if what.lines else OWN_DRAWINGS[what.name](what)
+    return draw_lines(shown.lines, shown) if shown.lines else OWN_DRAWINGS[shown.name](shown)
 
 
-def picture(what: Shown) -> Drawing:
+def picture(shown: Shown) -> Drawing:
     """The picture with its formulas typeset, in the style of all figures."""
     with mpl.rc_context(STYLE):
-        return typeset_drawing(draw(what))
+        return typeset_drawing(draw(shown))
 
 
 def render(made: Picture, formats: Iterable[str] = ()) -> list[bytes]:

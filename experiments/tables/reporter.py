@@ -65,8 +65,8 @@ class Bar:
         if self._console.is_terminal:
             self._progress.start()
 
-        def advance(what: str, amount: float) -> None:
-            words = f"{name}: {what}"
+        def advance(subject: str, amount: float) -> None:
+            words = f"{name}: {subject}"
             self._progress.update(self._task, advance=share * amount / total, description=words)
             if not self._console.is_terminal:
                 self._log(words)

@@ -68,9 +68,11 @@ def _function(target: str) -> Callable[..., object]:
     try:
         function: Callable[..., object] = pkgutil.resolve_name(target)
     except (Exception, SystemExit) as error:  # a script may end the process
-        what = f"expected {_TARGET}, importable here, got {target}: {type(error).__name__}: {error}"
-        what += "; leave out .py" * (".py:" in target)
-        raise argparse.ArgumentTypeError(what) from error
+        message = (
+            f"expected {_TARGET}, importable here, got {target}: {type(error).__name__}: {error}"
+        )
+        message += "; leave out .py" * (".py:" in target)
+        raise argparse.ArgumentTypeError(message) from error
     if not callable(function):
         raise argparse.ArgumentTypeError(f"expected {_TARGET}, got {target}, which is no function")
     return function
