@@ -21,7 +21,7 @@ from experiments.tables.results import Results
 from experiments.tables.stored import Stored
 from experiments.tables.study import Study
 
-_TOLD = 3  # titles in the summary
+_MOST_TITLES = 3  # in the summary
 _SWEEPS = {figure.finding.sweep for figure in FIGURES.values() if figure.finding}
 _NOTHING_TO_DO = "Plain titles stand instead; nothing needs to be done."
 
@@ -47,7 +47,7 @@ def draw_sweeps(
     attempt([partial(build, folder, products, report, phase="figures", jobs=jobs), *required])
     words = [product.parameters for product in products]
     titles = dict.fromkeys(text.title for text in words if text.is_found)
-    for title in [*titles][:_TOLD]:
+    for title in [*titles][:_MOST_TITLES]:
         report.verdict("found", title)
     # Other folders have the results of a config that may lack any of these sweeps.
     is_main = folder.resolve() == SHIPPED_RESULTS.resolve()

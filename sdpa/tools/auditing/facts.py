@@ -82,8 +82,8 @@ def _with_scores(a: Attention, logs: Array, kind: Kind) -> Attention:
         error = np.abs(columns @ numbers - target).max()
         if error < least:
             effects = np.abs(columns * numbers.mT).max(axis=(0, 1))
-            told = np.flatnonzero(effects > error + 1e-6)
-            best = {[*features][i]: numbers[:, [i]] for i in told}
+            kept = np.flatnonzero(effects > error + 1e-6)
+            best = {[*features][i]: numbers[:, [i]] for i in kept}
             least = error / 2
     if best is None:
         return _with_blocks(a, logs)

@@ -153,25 +153,25 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
     report.facts |= facts
     if not wrong:
         return
-    told = [
+    differences = [
         f"{x}: {words}, expected {expected.get(x, 'none')}"
         for x, words in facts.items()
         if words != expected.get(x)
     ]
     where = "all inputs" if len(wrong) == len(cases) else "; ".join(case.words for case in wrong)
     size = np.median([case.errors(case.expected).mean() for case in wrong])
-    reasons = _explained(cases, told)
+    reasons = _explained(cases, differences)
     if not reasons and (dtype := _computed_in(cases, audited.dtype, float(size))):
         report.verdict = f"right in {dtype}, not in {audited.dtype}"
         report.findings.append(f"as if computed in {dtype}: add --dtype {dtype}")
         report.facts |= expected
         return
     about = f"errors are about 2^{np.log2(size):.0f} of the largest value"
-    nothing = [*told, f"nothing found gives all outputs; {about}"]
+    nothing = [*differences, f"nothing found gives all outputs; {about}"]
     report.findings += [*(reasons or nothing), f"wrong in {where}"]
 
 
-def _explained(cases: list[Case], told: list[str]) -> list[str]:
+def _explained(cases: list[Case], differences: list[str]) -> list[str]:
     """The facts and the mistake that give all outputs, which are of other inputs than the fit; none
     if nothing does.
     """
@@ -179,9 +179,9 @@ def _explained(cases: list[Case], told: list[str]) -> list[str]:
     for mistake, of in MISTAKES.items():
         if all(case.is_given_by(case.expected, of) for case in cases):
             # Facts follow from a mistake, but not from one within the rounding of half precision.
-            return [*(told if is_half or not mistake else []), *filter(None, [mistake])]
-        if (told or mistake) and all(case.is_given_by(case.fitted, of) for case in cases):
-            return [*told, *filter(None, [mistake])]
+            return [*(differences if is_half or not mistake else []), *filter(None, [mistake])]
+        if (differences or mistake) and all(case.is_given_by(case.fitted, of) for case in cases):
+            return [*differences, *filter(None, [mistake])]
     return []
 
 
@@ -198,19 +198,19 @@ def _computed_in(cases: list[Case], dtype: str, size: float) -> str:
 def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None:
     """Tell dq, dk and dv of several sizes; those that a backward raises for are no finding."""
     inputs = f"d_k {audited.d_k}", f"d_v {2 * audited.d_k + 24}", "n_keys 256"
-    told: dict[str, dict[str, str]] = {"dq": {}, "dk": {}, "dv": {}}
+    by_gradient: dict[str, dict[str, str]] = {"dq": {}, "dk": {}, "dv": {}}
     for words, sizes in audited.possible(inputs).items():
         try:
             gradients = _gradients(audited, backward, sizes)
         except (Exception, SystemExit) as error:  # whatever it raises is a result
-            if not told["dq"]:
+            if not by_gradient["dq"]:
                 report.findings.append(f"backward {raised(error)}")
                 return
             report.facts[words] = f"backward {raised(error)}"
         else:
             for name, multiple in gradients.items():
-                told[name][words] = multiple
-    for name, multiples in told.items():
+                by_gradient[name][words] = multiple
+    for name, multiples in by_gradient.items():
         wrong = {words: x for words, x in multiples.items() if x != "right"}
         verdict = ", ".join(dict.fromkeys(wrong.values())) or "right"
         report.facts[name] = verdict

@@ -41,21 +41,21 @@ def run(given: argparse.Namespace) -> int:
     layers = read_heads(given.files, options_of(given))
     with naming(*given.files):
         table = table_of(layers)
-    told = advice(table)
-    if told and all(layer.may_be_causal for layer in layers):
+    advised = advice(table)
+    if advised and all(layer.may_be_causal for layer in layers):
         # The model may be a decoder: then only what holds under both masks is advice.
         causal = [replace(layer, mask=allowed_keys("causal", layer.mask.shape)) for layer in layers]
         also = advice(table_of(causal))
-        told = {name: sentence for name, sentence in told.items() if name in also}
+        advised = {name: sentence for name, sentence in advised.items() if name in also}
     parts = [
         wrapped(f"Diagnosis of {' and '.join(map(str, given.files))}: {read_as(layers[0])}"),
         wrapped(sizes(table)),
-        f"\n{report(table, told)}",
+        f"\n{report(table, advised)}",
     ]
-    if sentences := notes(layers, table, told):
+    if sentences := notes(layers, table, advised):
         parts += ["", *map(wrapped, sentences)]
     tell(given, "\n".join(parts), table)
-    return int(bool(told.keys() - FACTS))
+    return int(bool(advised.keys() - FACTS))
 
 
 def add_arrays(parser: argparse.ArgumentParser, number: int | str, about: str) -> None:
@@ -64,9 +64,9 @@ def add_arrays(parser: argparse.ArgumentParser, number: int | str, about: str) -
     add("files", type=Path, nargs=number, metavar="FILE", help=about)
     kinds = parser.add_mutually_exclusive_group()
     for kind, text in {"scores": "divided scores", "weights": "weights after the softmax"}.items():
-        told = f"the files have {text}, in place of q and k"
+        meaning = f"the files have {text}, in place of q and k"
         kinds.add_argument(
-            f"--{kind}", dest="kind", action="store_const", const=kind, default="q", help=told
+            f"--{kind}", dest="kind", action="store_const", const=kind, default="q", help=meaning
         )
     add("--scaling", metavar="RULE", help=f"rule or divisor (default: {SCALED})")
     add("--mask", default="none", metavar="MASK", help=_MASKS)
@@ -125,7 +125,7 @@ def sizes(table: Sequence[Row]) -> str:
     return text
 
 
-def notes(layers: Sequence[Layer], table: Sequence[Row], told: Mapping[str, str]) -> list[str]:
+def notes(layers: Sequence[Layer], table: Sequence[Row], advised: Mapping[str, str]) -> list[str]:
     """Sentences on the divisor, masks, padding and documents in files, and on products q.k that the
     type of q does not have, beside the advice that is told.
     """
@@ -138,7 +138,7 @@ def notes(layers: Sequence[Layer], table: Sequence[Row], told: Mapping[str, str]
     reached = max(row.get("divisor", 0) * row.get("largest_absolute_score", 0) for row in table)
     sentences = {
         multiplies(divisor): divisor < 1,
-        "If q is divided already, add --scaling unscaled.": divisor > 1 and "flat" in told,
+        "If q is divided already, add --scaling unscaled.": divisor > 1 and "flat" in advised,
         "Every query sees every key of its sequence: for a decoder, add --mask causal.": (
             layers[0].may_be_causal
         ),

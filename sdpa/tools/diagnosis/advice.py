@@ -66,10 +66,10 @@ _NO_ADVICE = (
 )
 
 
-def report(table: Sequence[Row], told: Mapping[str, str] | None = None) -> str:
+def report(table: Sequence[Row], advised: Mapping[str, str] | None = None) -> str:
     """The table of heads, the sharpest first, and advice: that which is told, or else its own."""
     heads = sorted(table, key=lambda head: head["entropy_share"])
-    sentences = (advice(table) if told is None else told).values()
+    sentences = (advice(table) if advised is None else advised).values()
     parts = [
         f"{listed(heads, COLUMNS)}\n(in brackets): exact value for rows of normal scores of this "
         "spread; q and k with structure differ",
@@ -82,7 +82,7 @@ def advice(table: Sequence[Row]) -> dict[str, str]:
     """Sentences on what to check, to change or to keep, by name; none where the numbers of the
     table do not settle it.
     """
-    told = {}
+    sentences = {}
     for name, sentence in _ADVICE.items():
         heads = [head for head in table if _holding(head)[name]]
         if heads:
@@ -90,10 +90,10 @@ def advice(table: Sequence[Row]) -> dict[str, str]:
             named = f" ({', '.join(names[:_NAMED])}{', ...' * (len(names) > _NAMED)})" * any(names)
             # If all heads are wide, the cause is rather the scale than what one learned.
             are_all = name == "wide" and len(heads) == len(table)
-            told["undivided" if are_all else name] = (
+            sentences["undivided" if are_all else name] = (
                 f"In {len(heads)} of {len(table)} heads{named}, {sentence}"
             )
-    return told
+    return sentences
 
 
 def _holding(head: Row) -> dict[str, bool]:

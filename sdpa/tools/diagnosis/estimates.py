@@ -154,7 +154,7 @@ def estimates_of(
     quantities: Sequence[Quantity],
     heads: Heads,
     measured: Sequence[Sequence[HeadRows]],
-    told: Callable[[Sequence[Row]], str],
+    report: Callable[[Sequence[Row]], str],
     *,
     has_exact: bool = False,
 ) -> Diagnosis:
@@ -200,7 +200,7 @@ def estimates_of(
         gaussian = np.array([values.get(quantity.name, np.nan) for values in exact])
         estimates[quantity.name] = Estimate(*(x.reshape(shape) for x in (value, error, gaussian)))
     sequences, n_keys = int(has_rows.sum()), heads.longest[-1]
-    return Diagnosis(tuple(heads.shape), sequences, rows, heads.divisor, n_keys, estimates, told)
+    return Diagnosis(tuple(heads.shape), sequences, rows, heads.divisor, n_keys, estimates, report)
 
 
 def gaussian_values(sequences: Sequence[HeadRows]) -> dict[str, float]:
