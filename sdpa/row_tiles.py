@@ -170,13 +170,13 @@ class Tile:
 
     def keep_gradients(self, gradients: FloatArray) -> None:
         """Keep f = g - g_top of gradients of the shape of the scores."""
-        self._apart = shaped(self._free[3], self.e.shape)
+        self._differences = shaped(self._free[3], self.e.shape)
         top = self.at_top(np.ascontiguousarray(gradients))
-        np.subtract(gradients, top[..., None], out=self._apart)
+        np.subtract(gradients, top[..., None], out=self._differences)
 
     def query_gradient_square(self, exponentials: Exponentials, keys: FloatArray) -> FloatArray:
         """|K^T J g|^2 / (a b)^2 of each row."""
-        y = np.multiply(exponentials.e, self._apart, out=shaped(self._free[4], self.e.shape))
+        y = np.multiply(exponentials.e, self._differences, out=shaped(self._free[4], self.e.shape))
         of_mean = exponentials.a * exponentials.b * self.sum(y)
         y -= np.multiply(exponentials.e, of_mean[..., None], out=self._scratch)
         y.reshape(-1)[self._top] = -self.sum(y).reshape(-1)

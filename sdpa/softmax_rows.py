@@ -161,8 +161,8 @@ def _sums(
     rows = tile_rows(n_keys, with_gradient=keys is not None)
     buffers = np.empty((8, min(rows, n_draws * n_queries) * max(n_keys, d_k)))
     for draws in _runs(n_draws, rows // max(1, n_queries)):
-        apart = None if keys is None else centred(keys[draws])
-        products = None if apart is None else products_with(apart, n_queries)
+        centred_keys = None if keys is None else centred(keys[draws])
+        products = None if centred_keys is None else products_with(centred_keys, n_queries)
         for queries in _runs(n_queries, rows):
             tile = Tile(scores[draws, queries], buffers, has_masked=has_masked)
             gap[draws, queries] = tile.gap
@@ -175,8 +175,8 @@ def _sums(
                 of_rows = [*exponentials[2:]]
                 if products is not None:
                     of_rows.append(products.jacobian_square(tile, exponentials))
-                if gradients is not None and apart is not None:
-                    of_rows.append(tile.query_gradient_square(exponentials, apart))
+                if gradients is not None and centred_keys is not None:
+                    of_rows.append(tile.query_gradient_square(exponentials, centred_keys))
                 sums[:, i, draws, queries] = of_rows
     return gap, sums
 

@@ -110,7 +110,7 @@ class _Picture:
     @property
     def along(self) -> list[str]:
         """The axes by which the rows of one case differ."""
-        return [self.x, *self.lines.apart]
+        return [self.x, *self.lines.separating]
 
     def parts(self) -> list[tuple[Panel, pd.DataFrame]]:
         """Each panel with its rows."""
@@ -166,16 +166,16 @@ class _Picture:
         There is one per value of `by` (its colour) and combination of the other axes (its marker and
         dashes). If the title has `by`, colours are free. Of rows along d_model, by `scaling`:
 
-            scaling    d_model   n_heads   mask          varied    n_heads and mask
-            unscaled   64        1         none          also      n_heads: one value at each d_model
-            unscaled   128       2         none          apart     mask: two values at the same d_model
+            scaling    d_model   n_heads   mask          varied      n_heads and mask
+            unscaled   64        1         none          also        n_heads: one value at each d_model
+            unscaled   128       2         none          separating  mask: two values at the same d_model
             unscaled   64        1         causal
-            unscaled   128       2         causal        lines     unscaled none, unscaled causal
+            unscaled   128       2         causal        lines       unscaled none, unscaled causal
 
-        `apart` is what has more than one value at the same x and `by`: without it, a line would have
-        two points above one x. `places` numbers its combinations over all panels, so that one has
-        the same marker and dashes in each. `fixed` are axes that do not vary: where the title has
-        `by`, lines name those of an unusual value.
+        `separating` is what has more than one value at the same x and `by`: without it, a line
+        would have two points above one x. `places` numbers its combinations over all panels, so that
+        one has the same marker and dashes in each. `fixed` are axes that do not vary: where the title
+        has `by`, lines name those of an unusual value.
         """
         x, by, axes = self.x, self.lines.by, self.results.axes
         is_titled = self.lines.facet_by == by
@@ -183,24 +183,24 @@ class _Picture:
         whole = part if self.lines.facet_by == CASES else self.rows
         varied = axes.varied(whole, *self.along)
         per_point = whole.groupby([x, by])
-        apart = [name for name in varied if per_point[name].nunique().max() > 1]
+        separating = [name for name in varied if per_point[name].nunique().max() > 1]
         fixed = [
             name
             for name in axes.among(part, x, *varied)
             if is_titled and axes.usual[name] is not None
         ]
-        places = whole.groupby([*apart, lambda _: 0], sort=False).ngroup()
+        places = whole.groupby([*separating, lambda _: 0], sort=False).ngroup()
         lines = []
-        for (value, *_), own in part.groupby([by, *apart], sort=False):
+        for (value, *_), own in part.groupby([by, *separating], sort=False):
             first = own.iloc[0]
-            names = [*naming(first, apart, axes), *named(first, fixed, axes)]
-            others = values_of(first, names) or "plain attention" * bool(apart)
+            names = [*naming(first, separating, axes), *named(first, fixed, axes)]
+            others = values_of(first, names) or "plain attention" * bool(separating)
             words = value if by == "scaling" else f"{spoken(by)} = {short(value)}"
             ordered = own.sort_values(x) if is_number(own[x]) else own
             lines.append(
                 Line(ordered, value, places[first.name], ("" if is_titled else words, others))
             )
-        return lines, [name for name in varied if name not in apart]
+        return lines, [name for name in varied if name not in separating]
 
 
 def _only_crossing(tables: Tables, norm: str, statistic: str) -> float | None:

@@ -56,7 +56,7 @@ def shown(figure: Figure, results: Results) -> Shown:
         rows = table[is_meant] if {*figure.rules} <= {*table["scaling"]} else table
     x, panels = "", list[ShownPanel]()
     if lines:
-        along = [*axes.varied(rows, *lines.apart), lines.by]
+        along = [*axes.varied(rows, *lines.separating), lines.by]
         is_fixed = lines.x in {"", *axes.usual}.difference(along)
         x = along[0] if is_fixed else lines.x
         rows, panels = panels_of(lines, x, rows, results)

@@ -23,7 +23,7 @@ Colour: TypeAlias = str | tuple[float, float, float]
 
 INK = "#333333"
 GREY = "#666666"
-_APART = 0.04  # between panels, of their width: ticks at their edges stand apart
+_PANEL_GAP = 0.04  # between panels, of their width: ticks at their edges stand apart
 # The palettes are copied, because seaborn takes a second to load.
 _BLUE, _ORANGE, _GREEN, _RED = "#0173b2", "#de8f05", "#029e73", "#d55e00"
 _PINK, _BROWN, _GREY, _SKY = "#cc78bc", "#ca9161", "#949494", "#56b4e9"
@@ -73,7 +73,7 @@ def panels(
     of `subplots`.
     """
     figure = Figure(figsize=size, layout="constrained")
-    figure.get_layout_engine().set(wspace=_APART)
+    figure.get_layout_engine().set(wspace=_PANEL_GAP)
     axes = figure.subplots(-(-count // columns), columns, squeeze=False, **options).ravel().tolist()
     for ax in axes[count:]:
         ax.axis("off")

@@ -67,7 +67,7 @@ class Lines:
 
     Attributes:
         x: the axis, `exponent` or `layer`. If it is empty or an axis of one value, lines go along the
-            first axis of several that is not `apart`, or along `by`.
+            first axis of several that is not `separating`, or along `by`.
         panels: in rows of `columns`.
         size: width and height in inches; with `facet_by`, those of a panel.
         by: what distinguishes lines by colour, `scaling` or an axis of numbers; all other varied
@@ -91,8 +91,8 @@ class Lines:
     table: str = MEASURED
 
     @property
-    def apart(self) -> list[str]:
-        """What tells the lines and panels of one case apart, beside their metrics."""
+    def separating(self) -> list[str]:
+        """The axes that separate lines and panels of one case, beside their metrics."""
         return [self.by, *(panel.only[0] for panel in self.panels if panel.only)]
 
 

@@ -103,9 +103,9 @@ def _excesses(before: "pd.DataFrame", after: "pd.DataFrame") -> Iterator[tuple[f
     old, new = map(_numbers, (before, after))
     for name, differs in zip(before, (before != after).to_numpy().T, strict=True):
         if differs.any():
-            apart = np.abs(old[name] - new[name])
+            distance = np.abs(old[name] - new[name])
             # 0 allows no difference
-            excess = apart / np.maximum(_allowed(name, new), 1e-290)
+            excess = distance / np.maximum(_allowed(name, new), 1e-290)
             # text and empty fields are no rounding of anything else
             excess = np.nan_to_num(excess, nan=np.inf)
             row = int(np.where(differs, excess, -1.0).argmax())

@@ -310,10 +310,10 @@ class RowNorms:
             |J g|^2 / r^2 = a^2 y^2 + sum u^2 (g - h - a y)^2
         """
         _, u2, *_ = self.u
-        mean, apart, squares = self._of_gradients()
+        mean, product, squares = self._of_gradients()
         across = _across_query(d_k)
         largest = _normals()[_OF_LARGEST.start] - mean
-        coefficients = squares, -2 * apart, 1 + u2
+        coefficients = squares, -2 * product, 1 + u2
 
         def norm(t: FloatArray) -> FloatArray:
             a = 1 / (1 + t)

@@ -15,7 +15,7 @@ from sdpa.metrics import SATURATED
 from sdpa.theory.gaussian_rows import gaussian_rows
 from sdpa.theory.query_lengths import largest_deviation_survival, largest_score_mean
 from sdpa.tools.diagnosis.estimates import LARGEST_SIGMA
-from sdpa.tools.diagnosis.head_rows import APART
+from sdpa.tools.diagnosis.head_rows import MASKING_DISTANCE
 from sdpa.tools.record import Call, Model, Tensor, calls_of_pytorch, calls_of_transformers
 
 _NOISE = 1e-6  # of scores in single precision, relative
@@ -149,12 +149,14 @@ def _rows(call: Call, queries: int) -> tuple[Tensor, Tensor]:
     with torch.no_grad(), torch.autocast(call.q.device.type, enabled=False):
         scores, squares = _scores(call, queries)
         largest = scores.amax(-1, keepdim=True)
-        visible = scores > largest.clamp(min=0) - APART  # none where all keys of a row are hidden
+        visible = (
+            scores > largest.clamp(min=0) - MASKING_DISTANCE
+        )  # none where all keys of a row are hidden
         below = (scores - largest).masked_fill(~visible, 0)
         n = visible.sum(-1, keepdim=True)
         mean = below.sum(-1, keepdim=True) / n
-        apart = (below - mean) * visible
-        variance = apart.square().sum(-1) / n[..., 0]
+        centred = (below - mean) * visible
+        variance = centred.square().sum(-1) / n[..., 0]
         weights = below.exp() * visible
         weights /= weights.sum(-1, keepdim=True)
         max_weight = weights.amax(-1)

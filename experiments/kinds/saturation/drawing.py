@@ -32,7 +32,7 @@ from experiments.tables.rows import sizes_of
 from sdpa import PairLaw
 
 _LEAST_RATIO = 1 / 16  # on the axis of changed assumptions
-_APART = 0.27  # at most, between the points of the scalings of a cell
+_MOST_SPACING = 0.27  # at most, between the points of the scalings of a cell
 _SPREAD = 0.8  # of all of them
 _TITLE_LETTERS = 30
 _STRONGEST = np.log(16)  # of a ratio: this far from 1, it has the strongest colour
@@ -66,12 +66,12 @@ def assumptions(shown: Shown) -> Drawing:
     cells = list(dict.fromkeys(table["case"]))
     colours = colours_of(table["scaling"])
     groups = table.groupby("scaling", sort=False)
-    apart = min(_APART, _SPREAD / len(groups))
+    spacing = min(_MOST_SPACING, _SPREAD / len(groups))
     size = 11, 1.5 + 0.3 * len(cells)
     figure, places = panels(len(metrics), len(metrics), size, sharey=True)
     for ax, metric in zip(places, metrics, strict=True):
         for i, (scaling, rows) in enumerate(groups):
-            beside = apart * (i - (len(groups) - 1) / 2)
+            beside = spacing * (i - (len(groups) - 1) / 2)
             heights = np.array([cells.index(cell) for cell in rows["case"]])
             at = heights + beside
             _plot_ratios(ax, rows, metric, at, color=colours[scaling], label=divided(scaling))

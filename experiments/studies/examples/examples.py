@@ -332,7 +332,7 @@ def _pair(
     after: Trace,
 ) -> list[Step]:
     """The outputs of words in two orders, and the largest difference of each word's two outputs."""
-    first, second, apart = names.split()
+    first, second, difference = names.split()
     earlier = np.asarray(before.output)
     later = np.asarray(after.output)
     away = abs(later[np.argsort(order)] - earlier).max(axis=1).round(12)
@@ -341,7 +341,7 @@ def _pair(
         step(first, "Each word's output.", earlier, words),
         step(second, "The same words in another order.", later, [words[i] for i in order]),
         step(
-            apart,
+            difference,
             says,
             [*away[:, None], [away.max()]],
             (*words, "all"),

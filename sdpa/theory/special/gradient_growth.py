@@ -79,12 +79,12 @@ class LayerRows:
         points = np.polynomial.chebyshev.chebpts1(_DEGREE + 1)
         nodes = most * (1 + points) / 2
         values = []
-        for apart in np.expm1(nodes) / self._variance:  # 1 - cosine
-            row = attention_expectations(d_k, n_keys, divisor / sqrt(apart))
-            overlap = attention_overlap(d_k, n_keys, divisor, float(1 - apart))
+        for distance in np.expm1(nodes) / self._variance:  # 1 - cosine
+            row = attention_expectations(d_k, n_keys, divisor / sqrt(distance))
+            overlap = attention_overlap(d_k, n_keys, divisor, float(1 - distance))
             collision = row.output_std**2
-            query = row.query_gradient_norm**2 / apart
-            key = row.key_gradient_norm**2 / apart
+            query = row.query_gradient_norm**2 / distance
+            key = row.key_gradient_norm**2 / distance
             values.append((collision, overlap, query, key))
         self._fits = [
             Chebyshev.fit(nodes, of_nodes, _DEGREE, domain=[0, most])
@@ -93,10 +93,10 @@ class LayerRows:
 
     def at(self, cosine: float) -> tuple[float, float, float, float]:
         """E sum w^2, E sum w w', |dq|^2 and |dk|^2."""
-        apart = 1 - cosine
-        place = log1p(self._variance * apart)
+        distance = 1 - cosine
+        place = log1p(self._variance * distance)
         collision, overlap, query, key = (float(fit(place)) for fit in self._fits)
-        return collision, overlap, apart * query, apart * key
+        return collision, overlap, distance * query, distance * key
 
 
 def attention_stack(

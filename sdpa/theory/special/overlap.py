@@ -63,8 +63,8 @@ def weight_overlap(
         got = f"{sigma}, {other}, {correlation} and {n_keys}"
         raise ValueError(f"expected {expected}, got {got}")
     common = sqrt(abs(correlation))
-    apart = sqrt(1 - abs(correlation))
-    step = _STEP * (1 + 0.5 * apart * min(sigma, other) / sqrt(2 * log(n_keys) + 2))
+    own = sqrt(1 - abs(correlation))
+    step = _STEP * (1 + 0.5 * own * min(sigma, other) / sqrt(2 * log(n_keys) + 2))
     widest = common * max(sigma, other)
     most = _MOST_WIDTH * step
     if widest > most:

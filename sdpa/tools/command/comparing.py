@@ -30,7 +30,7 @@ def run(given: argparse.Namespace) -> int:
     """
     options = options_of(given)
     read = [read_heads([path], options) for path in given.files]
-    of_a, of_b = map(_apart, read)
+    of_a, of_b = map(_split, read)
     numbers, others = ([layer.number for layer in layers] for layers in (of_a, of_b))
     with naming(*given.files):
         if numbers != others:
@@ -49,7 +49,7 @@ def run(given: argparse.Namespace) -> int:
     return 0
 
 
-def _apart(layers: list[Layer]) -> list[Layer]:
+def _split(layers: list[Layer]) -> list[Layer]:
     """The layers, by their place if they are an axis of one pair of arrays."""
     layer = layers[0]
     if "layer" not in layer.axes:

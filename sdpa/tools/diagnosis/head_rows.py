@@ -25,7 +25,7 @@ Array = npt.NDArray[Any]  # of real numbers of any type
 Mask = npt.ArrayLike  # also a name
 _TILE = 2**20  # scores at once: 8 MiB
 # A score so far below the larger of 0 and the largest of its row comes from a finite additive mask.
-APART = 5000
+MASKING_DISTANCE = 5000
 _LARGEST = 1e70  # in size; products of the squares of lengths do not overflow
 _NOISE = 1e-13  # relative rounding errors of sums of up to thousands of numbers
 
@@ -253,7 +253,7 @@ def hidden_scores(scores: FloatArray) -> BoolArray:
     the largest of their row. So a row that sees no key has no score.
     """
     largest = scores.max(axis=-1, keepdims=True)
-    least = np.where(largest < np.inf, np.maximum(largest, 0) - APART, -np.inf)
+    least = np.where(largest < np.inf, np.maximum(largest, 0) - MASKING_DISTANCE, -np.inf)
     return scores < least
 
 
