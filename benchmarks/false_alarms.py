@@ -26,8 +26,8 @@ def measured(sweep: Sweep, seed: int) -> pd.DataFrame:
     """The main table of a run, without exact values."""
     measurements = []
     for cell in sweep.cells:
-        parts = Chunk.of_cell(sweep.experiment, cell, sweep.trials, seed)
-        measurements.append(reduce(lambda a, b: a.merge(b), (chunk.measure() for chunk in parts)))
+        chunks = Chunk.of_cell(sweep.experiment, cell, sweep.trials, seed)
+        measurements.append(reduce(lambda a, b: a.merge(b), (chunk.measure() for chunk in chunks)))
     return tabulated(sweep.experiment, sweep.cells, measurements)[MEASURED]
 
 

@@ -190,8 +190,8 @@ def ratios(bench: pd.DataFrame) -> pd.DataFrame:
     took = bench.pivot_table("seconds", of_cell, "what", sort=False)
     floor = took.filter(like="floor").sum(axis=1)
     others = took[took.columns.intersection(rivals())]
-    parts = others.assign(floor=floor).rdiv(took["suite"], axis=0).add_prefix("suite / ")
-    return parts.reset_index().sort_values("gradients", kind="stable")
+    quotients = others.assign(floor=floor).rdiv(took["suite"], axis=0).add_prefix("suite / ")
+    return quotients.reset_index().sort_values("gradients", kind="stable")
 
 
 def exponents(cost: pd.DataFrame) -> pd.DataFrame:

@@ -149,9 +149,9 @@ def clear_leftovers(job: Job) -> None:
             job.report.line(f"removed {path}")
 
 
-def _do(job: Job, *parts: Callable[[Job], None]) -> None:
-    """Do parts of a command in order, each even if others fail."""
-    attempt(partial(part, job) for part in parts)
+def _do(job: Job, *steps: Callable[[Job], None]) -> None:
+    """Do the steps of a command in order, each even if others fail."""
+    attempt(partial(step, job) for step in steps)
 
 
 def _draw(job: Job) -> None:

@@ -20,11 +20,11 @@ import json
 import yaml
 
 from experiments.config.loader import load_config
-from experiments.kinds import parts
+from experiments.kinds import modules
 from experiments.measuring.columns import cell_fields
 from experiments.measuring.experiment import load_experiment
 
-EXAMPLES = {name: yaml.safe_load(module.EXAMPLE) for name, module in parts("example")}
+EXAMPLES = {name: yaml.safe_load(module.EXAMPLE) for name, module in modules("example")}
 # Of axes that many experiments share. No tiny sweep begins with one of these values.
 OTHER = yaml.safe_load("""
 d_k: 6

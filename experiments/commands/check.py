@@ -182,8 +182,8 @@ class _Rows:
         from experiments.tables.rows import tabulated
 
         experiment = self.sweep.experiment
-        parts = Chunk.of_cell(experiment, self.cell, self.trials, self.sweep.seed)
-        whole = merged(map(Chunk.measure, parts))
+        chunks = Chunk.of_cell(experiment, self.cell, self.trials, self.sweep.seed)
+        whole = merged(map(Chunk.measure, chunks))
         table = tabulated(experiment, [self.cell], [whole])[MEASURED]
         change = change_of(csv_bytes(self.before), csv_bytes(table[[*self.before]]))
         is_same = change.kind == "unchanged" or (change.kind == ROUNDING and not is_supported())

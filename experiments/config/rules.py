@@ -56,8 +56,8 @@ def _mask_problems(block: dict[str, Value]) -> Iterator[tuple[str, str]]:
     keys = cell_fields(load_experiment(block["experiment"]).cell)
     if "n_queries" in block or not {"mask", "n_queries"} <= {*keys}:
         return
-    parts = [part for part in listed(block.get("variants")) if isinstance(part, dict)]
-    for key, part in [("mask", block), *(("variants", part) for part in parts)]:
+    variants = [part for part in listed(block.get("variants")) if isinstance(part, dict)]
+    for key, part in [("mask", block), *(("variants", part) for part in variants)]:
         if "n_queries" not in part and {*map(str, listed(part.get("mask", [])))} - {"none"}:
             yield (
                 key,

@@ -180,11 +180,11 @@ def range_or_value(value: Plain) -> tuple[Plain, ...]:
     """
     if not isinstance(value, str):
         return (value,)
-    parts = re.fullmatch(_RANGE, value)
-    if not parts:
+    match = re.fullmatch(_RANGE, value)
+    if not match:
         raise ValueError(_EXPECTED)
-    first, last, step = (int(number_or_text(parts[i])) for i in (1, 2, 4))
-    adds = parts[3] == "+"
+    first, last, step = (int(number_or_text(match[i])) for i in (1, 2, 4))
+    adds = match[3] == "+"
     growth = step if adds else first * (step - 1)
     if first > last or growth < 1:
         raise ValueError(f"expected {_A_RANGE}, which grows from its start to its end")

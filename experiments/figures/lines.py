@@ -68,10 +68,10 @@ def _keys(lines: Sequence[Line], colours: Mapping[object, Colour]) -> dict[str, 
     return keys
 
 
-def _layout(picture: Lines, parts: Sequence[ShownPanel]) -> tuple[Drawing, list[Axes]]:
+def _layout(picture: Lines, drawn: Sequence[ShownPanel]) -> tuple[Drawing, list[Axes]]:
     """A figure with the axes of each panel."""
-    count = len(parts)
-    kinds = len({panel.declared for panel in parts})
+    count = len(drawn)
+    kinds = len({panel.declared for panel in drawn})
     columns = picture.columns or count
     if not picture.facet_by:
         return panels(count, columns, picture.size, sharey="row" if picture.shares else "none")

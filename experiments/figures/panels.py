@@ -92,10 +92,10 @@ def panels_of(
     known = rows[rows[x].notna()]
     if known.empty:
         return known, []
-    parts = _Picture(picture, x, known, results).parts()
-    drawn = [index for _, part in parts for index in part.index]
+    pairs = _Picture(picture, x, known, results).panel_rows()
+    drawn = [index for _, part in pairs for index in part.index]
     whole = _Picture(picture, x, rows[rows.index.isin(drawn)], results)
-    return whole.rows, [whole.panel(*pair) for pair in parts]
+    return whole.rows, [whole.panel(*pair) for pair in pairs]
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class _Picture:
         """The axes by which the rows of one case differ."""
         return [self.x, *self.lines.separating]
 
-    def parts(self) -> list[tuple[Panel, pd.DataFrame]]:
+    def panel_rows(self) -> list[tuple[Panel, pd.DataFrame]]:
         """Each panel with its rows."""
         lines, rows = self.lines, self.rows
         known = [panel for panel in lines.panels if panel.metric in rows]
@@ -148,16 +148,16 @@ class _Picture:
             usual = "defaults" if varied else ""
             case = values_of(first, naming(first, varied, axes)) or usual
             is_alone = bool(case) and len(lines.panels) == 1
-            parts = [case] if is_alone else [metric, case]
-            title = "\n".join(line for part in parts for line in wrap(part, _LETTERS))
+            phrases = [case] if is_alone else [metric, case]
+            title = "\n".join(line for phrase in phrases for line in wrap(phrase, _LETTERS))
             return title, metric if is_alone else ""
-        parts = [metric]
+        phrases = [metric]
         if panel.only:
             axis, _ = panel.only
-            parts.append(f"{axis} {short(first[axis])}")
+            phrases.append(f"{axis} {short(first[axis])}")
         if lines.facet_by:
-            parts.append(divided(first[lines.facet_by]))
-        return "\n".join(wrap(", ".join(parts), _LETTERS)), ""
+            phrases.append(divided(first[lines.facet_by]))
+        return "\n".join(wrap(", ".join(phrases), _LETTERS)), ""
 
     def _lines(self, part: pd.DataFrame) -> tuple[list[Line], list[str]]:
         """The lines of a panel, and the axes that change along them with x, as n_heads does with

@@ -19,11 +19,11 @@ from experiments.figures.lines import draw_lines
 from experiments.figures.picture import DPI, LINE, MARGIN_INCHES, Picture, Strip
 from experiments.figures.shown import Shown
 from experiments.figures.style import GREY, INK, STYLE, Drawing
-from experiments.kinds import parts
+from experiments.kinds import modules
 
 # Of figures that are not lines, by name.
 OWN_DRAWINGS: dict[str, Callable[[Shown], Drawing]] = {
-    name: drawing for _, module in parts("drawing") for name, drawing in module.DRAWINGS.items()
+    name: drawing for _, module in modules("drawing") for name, drawing in module.DRAWINGS.items()
 }
 
 

@@ -99,7 +99,7 @@ def _left_out(table: pd.DataFrame, rows: pd.DataFrame, axes: SweepAxes) -> str:
     >>> _left_out(table, table[:2], axes), _left_out(table, table[:3], axes), _left_out(table, table, axes)
     ('mask = causal', '1 further row', '')
     """
-    parts = []
+    phrases = []
     names = [*axes.varied(table), *(["scaling"] if "scaling" in table else [])]
     rest = table[~table.index.isin(rows.index)]
     for name in names:
@@ -107,9 +107,9 @@ def _left_out(table: pd.DataFrame, rows: pd.DataFrame, axes: SweepAxes) -> str:
         if lacking:
             rest = rest[~rest[name].isin(lacking)]
             values = listed(lacking)
-            parts.append(values if name == "scaling" else f"{name} = {values}")
+            phrases.append(values if name == "scaling" else f"{name} = {values}")
     if len(rest):
-        parts.append(counted(len(rest), "further row"))
-    named = "; ".join(parts)
+        phrases.append(counted(len(rest), "further row"))
+    named = "; ".join(phrases)
     is_long = len(named.split()) > _MOST_WORDS
     return counted(len(table) - len(rows), "further row") if is_long else named

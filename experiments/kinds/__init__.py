@@ -19,7 +19,7 @@ def experiment_names() -> list[str]:
     return sorted(path.parent.name for path in Path(__file__).parent.glob("*/cell.py"))
 
 
-def parts(name: str) -> Iterator[tuple[str, ModuleType]]:
+def modules(name: str) -> Iterator[tuple[str, ModuleType]]:
     """Each experiment that has a module of a name, and the module."""
     for experiment in experiment_names():
         module = f"{__name__}.{experiment}.{name}"

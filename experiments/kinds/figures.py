@@ -8,12 +8,12 @@ of a sweep that names none.
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from experiments.kinds import experiment_names, parts
+from experiments.kinds import experiment_names, modules
 from experiments.kinds.declarations import Figure
 
 FIGURES: Mapping[str, Figure] = {
     figure.name: replace(figure, of=experiment)
-    for experiment, module in parts("figures")
+    for experiment, module in modules("figures")
     for figure in module.FIGURES
 }
 
@@ -21,7 +21,7 @@ FIGURES: Mapping[str, Figure] = {
 # without figures.
 SUMMARIES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(experiment_names(), ()),
-    **{experiment: module.SUMMARY_COLUMNS for experiment, module in parts("figures")},
+    **{experiment: module.SUMMARY_COLUMNS for experiment, module in modules("figures")},
 }
 
 

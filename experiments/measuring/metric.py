@@ -121,15 +121,15 @@ class Metric:
         """Its columns in a file: NAME, NAME_se unless it is a quantile, NAME_low and NAME_high
         unless they follow from these, and NAME_exact if theory knows it.
         """
-        parts = [("", self.meaning, self.formula)]
+        endings = [("", self.meaning, self.formula)]
         if self.kind != "quantile":
-            parts.append(("_se", f"standard error of {self.name} between draws", ""))
+            endings.append(("_se", f"standard error of {self.name} between draws", ""))
         if not self.is_average:
-            parts.append(("_low", f"lower end of the {LEVEL:.0%} interval of {self.name}", ""))
-            parts.append(("_high", "upper end of the same interval", ""))
+            endings.append(("_low", f"lower end of the {LEVEL:.0%} interval of {self.name}", ""))
+            endings.append(("_high", "upper end of the same interval", ""))
         if self.exact is not None:
             meaning = f"exact value of {self.name}, to {self.exact.accuracy:g} of it"
-            parts.append(("_exact", meaning, self.exact.formula))
+            endings.append(("_exact", meaning, self.exact.formula))
         return tuple(
             Column(
                 f"{self.name}{suffix}",
@@ -139,7 +139,7 @@ class Metric:
                 self.unit,
                 suffix == "_exact" or self.may_be_empty,
             )
-            for suffix, meaning, formula in parts
+            for suffix, meaning, formula in endings
         )
 
     def limits(self, sizes: Sizes) -> Limits:

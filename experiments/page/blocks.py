@@ -72,17 +72,17 @@ def rewrite(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
 def _gallery(source: Source) -> str:
     """The figures of all sweeps: title, first sentence and picture, and a link to the table."""
     folder = source.study.folder
-    parts = []
+    sections = []
     for name, results in source.study.items():
         for picture in pictures_of(folder, results):
             title, caption = map(formulas, picture.words[:2])
             sentence = caption.splitlines()[0].rstrip(".")
             path, table = picture.path, folder / f"{name}.csv"
-            parts.append(
+            sections.append(
                 f"## {title}\n\n{sentence} ([table]({source.link(table)})).\n\n"
                 f"![Figure {path.stem}]({source.link(path)})"
             )
-    return "\n\n".join(parts)
+    return "\n\n".join(sections)
 
 
 def _examples(source: Source) -> str:

@@ -62,8 +62,8 @@ def printed_audit() -> str:
 _DIAGNOSE = "sdpa diagnose q.npy k.npy --mask causal"
 
 
-def _block(command: str, *parts: str) -> str:
-    return "```text\n$ " + f"{command}\n" + "\n\n".join(parts) + "\n```"
+def _block(command: str, *paragraphs: str) -> str:
+    return "```text\n$ " + f"{command}\n" + "\n\n".join(paragraphs) + "\n```"
 
 
 @cache

@@ -94,14 +94,14 @@ def networks(source: Source) -> str:
         names = axes.among(table)
         for _, of_case in table.groupby(names, sort=False):
             first = of_case.iloc[0]
-            parts = [
+            phrases = [
                 f"{code(name)} {short(first[name])}"
                 for name in names
                 if name in varied or axes.usual[name] not in (None, first[name])
             ]
             fields = of_case.set_index("scaling").apply(_growth, axis=1)
             values = fields.reindex(rules, fill_value="")
-            rows.append([code(results.name), ", ".join(parts), *values])
+            rows.append([code(results.name), ", ".join(phrases), *values])
     return markdown(["sweep", "case", *map(code, rules)], rows, "--" + "r" * len(rules))
 
 

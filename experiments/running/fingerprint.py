@@ -80,8 +80,8 @@ def source(*patterns: str, but: Collection[str] = ()) -> str:
     """
     digest = hashlib.sha256()
     for path in sorted({path for pattern in patterns for path in ROOT.glob(pattern)}):
-        parts = {part.partition(".")[0] for part in path.relative_to(ROOT).parts}
-        if path.is_file() and path.suffix != ".pyc" and parts.isdisjoint(but):
+        names = {part.partition(".")[0] for part in path.relative_to(ROOT).parts}
+        if path.is_file() and path.suffix != ".pyc" and names.isdisjoint(but):
             content = path.read_bytes()
             code = _code(content) if path.suffix == ".py" else content
             name = path.relative_to(ROOT).as_posix()

@@ -162,6 +162,6 @@ def cell_chunks(store: Store, sweep: Sweep, cell: Cell) -> list[Chunk]:
     return list(Chunk.of_cell(experiment, cell, trials, sweep.seed))
 
 
-def merged(parts: Iterable[Measurement]) -> Measurement:
+def merged(measurements: Iterable[Measurement]) -> Measurement:
     """The measurement of chunks, merged in order, on which sums of floats depend."""
-    return reduce(lambda whole, following: whole.merge(following), parts)
+    return reduce(lambda whole, following: whole.merge(following), measurements)

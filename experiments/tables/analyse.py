@@ -12,7 +12,7 @@ import pandas as pd
 from experiments.config.errors import MeasurementError, in_part
 from experiments.config.paths import ALL_METRICS
 from experiments.config.sweep import Sweep
-from experiments.kinds import parts
+from experiments.kinds import modules
 from experiments.measuring.columns import Column, names
 from experiments.measuring.experiment import MEASURED
 from experiments.running.store import Store
@@ -28,7 +28,7 @@ from experiments.tables.verdicts import Agreement
 DERIVED_TABLES = (
     *verdicts.TABLES,
     *crossings.TABLES,
-    *(table for _, module in parts("tables") for table in module.TABLES),
+    *(table for _, module in modules("tables") for table in module.TABLES),
 )
 
 

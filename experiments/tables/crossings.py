@@ -98,13 +98,13 @@ def norm_ratios(results: Results) -> pd.DataFrame:
     pairs = unscaled.merge(scaled, on=point, suffixes=("", _OF_SCALED))
     if table["d_k"].nunique() < 2 or pairs.empty:
         return pd.DataFrame()
-    parts = []
+    tables = []
     for norm, (metric, times_divisor) in NORMS.items():
         factor = pairs["divisor"] / pairs[f"divisor{_OF_SCALED}"] if times_divisor else 1.0
         for statistic, suffix in NORM_STATISTICS.items():
             ratio = _ratio(pairs, f"{metric}{suffix}", factor)
-            parts.append(pairs[point].assign(**ratio, norm=norm, statistic=statistic))
-    return pd.concat(parts)
+            tables.append(pairs[point].assign(**ratio, norm=norm, statistic=statistic))
+    return pd.concat(tables)
 
 
 def _ratio(

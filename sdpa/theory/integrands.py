@@ -67,8 +67,8 @@ def metric_expansion(name: str) -> list[tuple[Indices, int]]:
     """
     terms: Counter[Indices] = Counter()
     for factors, coefficient in METRICS[name].items():
-        for parts in _partitions(factors):
-            terms[tuple(sorted(parts))] += coefficient
+        for partition in _partitions(factors):
+            terms[tuple(sorted(partition))] += coefficient
     return sorted((term, coefficient) for term, coefficient in terms.items() if coefficient)
 
 
@@ -79,11 +79,11 @@ def _partitions(factors: Indices) -> Iterator[list[Index]]:
         return
     first = factors[0]
     k, q, a = first
-    for parts in _partitions(factors[1:]):
-        yield [first, *parts]
-        for place, (other_k, other_q, other_a) in enumerate(parts):
+    for partition in _partitions(factors[1:]):
+        yield [first, *partition]
+        for place, (other_k, other_q, other_a) in enumerate(partition):
             merged = (k + other_k, q + other_q, a + other_a)
-            yield [*parts[:place], merged, *parts[place + 1 :]]
+            yield [*partition[:place], merged, *partition[place + 1 :]]
 
 
 class Integrands:

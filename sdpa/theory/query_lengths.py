@@ -90,11 +90,11 @@ def query_lengths(
     low, high = half.quantiles(shortest, longest)
     variance = 2 * (d_k + 2 * noncentrality)
     step = min(0.3, 0.45 * sqrt(variance) / (d_k + noncentrality))
-    parts = 1
+    divisions = 1
     if halvings is not None:
         step *= 1.2
-        parts = 2**halvings
-    steps = ceil((high - low) / step) * parts
+        divisions = 2**halvings
+    steps = ceil((high - low) / step) * divisions
     x = np.linspace(low, high, steps + 1)
     density = half.density(x)
     return QueryLengths(np.sqrt(2 * np.exp(x)), density / density.sum())

@@ -326,8 +326,8 @@ def _recorded(cell: Cell, design: Design, start: Decoder, places: Tokens) -> tup
 
 def _mean_loss(decoder: Decoder, tested: Tokens, design: Design) -> float:
     """The mean loss over stretches, `TESTED` of them at a time, so that memory stays bounded."""
-    parts = [tested[first : first + TESTED] for first in range(0, len(tested), TESTED)]
-    return float(np.concatenate([losses(decoder, part, design) for part in parts]).mean())
+    batches = [tested[first : first + TESTED] for first in range(0, len(tested), TESTED)]
+    return float(np.concatenate([losses(decoder, batch, design) for batch in batches]).mean())
 
 
 def _median(name: str, meaning: str, title: str, formula: str = "", unit: str = "") -> Metric:

@@ -79,7 +79,7 @@ def attention(
     effects = ("largest without", "largest with", "entropy without", "entropy with")
     effect = np.transpose([*largest, *map(entropy, both)])
     exponentials = np.column_stack([traced.exponentials, traced.sums])
-    parts: dict[str, tuple[Any, ...]] = {
+    contents: dict[str, tuple[Any, ...]] = {
         "q": ("Queries Q: one row per query.", traced.q, queries, widths),
         "k": ("Keys K: one row per key.", traced.k, keys, widths),
         "v": ("Values V: one row per key.", traced.v, keys, outputs),
@@ -117,7 +117,9 @@ def attention(
             effects,
         ),
     }
-    return {name: step(name, *part) for name, part in parts.items() if part[1] is not None}
+    return {
+        name: step(name, *content) for name, content in contents.items() if content[1] is not None
+    }
 
 
 def chosen(steps: dict[str, Step], names: str) -> list[Step]:

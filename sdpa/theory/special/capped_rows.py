@@ -157,7 +157,7 @@ def _integrands(
         raise UnknownError(f"rows of scores with a deviation of {sigma:g} are unknown")
     x = slope * z
     functions = np.array([np.ones_like(z), x, x**2, slope**2])
-    parts = []
+    blocks = []
     for first in range(0, len(u), _AT_ONCE):
         part = u[first : first + _AT_ONCE]
         # Whole panels of the nodes at which exp(-e^y) is neither 1 nor 0 at all these u.
@@ -170,8 +170,8 @@ def _integrands(
         above = chances[end_near:].sum()
         y = part[:, None] + s[near]
         of_part = _at(y, functions[:, near], chances[near], below, above, n_keys)
-        parts.append(of_part)
-    values = np.concatenate(parts, axis=1)
+        blocks.append(of_part)
+    values = np.concatenate(blocks, axis=1)
     indices = [(k, q, a) for k in range(1, 5) for q, a in _FUNCTIONS]
     return u, float(step), values[:3], dict(zip(indices, values[3:], strict=True))
 

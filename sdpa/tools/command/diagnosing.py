@@ -47,14 +47,14 @@ def run(given: argparse.Namespace) -> int:
         causal = [replace(layer, mask=allowed_keys("causal", layer.mask.shape)) for layer in layers]
         also = advice(table_of(causal))
         advised = {name: sentence for name, sentence in advised.items() if name in also}
-    parts = [
+    paragraphs = [
         wrapped(f"Diagnosis of {' and '.join(map(str, given.files))}: {read_as(layers[0])}"),
         wrapped(sizes(table)),
         f"\n{report(table, advised)}",
     ]
     if sentences := notes(layers, table, advised):
-        parts += ["", *map(wrapped, sentences)]
-    tell(given, "\n".join(parts), table)
+        paragraphs += ["", *map(wrapped, sentences)]
+    tell(given, "\n".join(paragraphs), table)
     return int(bool(advised.keys() - FACTS))
 
 

@@ -20,10 +20,10 @@ def main(words: Sequence[str] | None = None) -> int:
         prog="sdpa", description="Attention scores of your own: what a scale does to them."
     )
     parser.add_argument("--version", action="version", version=f"sdpa {sdpa.__version__}")
-    parts = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for part in _PARTS:
         about = (part.__doc__ or "").partition("\n")[0]
-        of_part = parts.add_parser(part.NAME, help=about, description=about, allow_abbrev=False)
+        of_part = commands.add_parser(part.NAME, help=about, description=about, allow_abbrev=False)
         part.add_arguments(of_part)
         of_part.set_defaults(run=part.run)
     if words is None and hasattr(signal, "SIGPIPE"):  # a reader such as head may have enough

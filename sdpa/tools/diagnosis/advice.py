@@ -70,12 +70,12 @@ def report(table: Sequence[Row], advised: Mapping[str, str] | None = None) -> st
     """The table of heads, the sharpest first, and advice: that which is told, or else its own."""
     heads = sorted(table, key=lambda head: head["entropy_share"])
     sentences = (advice(table) if advised is None else advised).values()
-    parts = [
+    paragraphs = [
         f"{listed(heads, COLUMNS)}\n(in brackets): exact value for rows of normal scores of this "
         "spread; q and k with structure differ",
         "\n".join(sentences) or _NO_ADVICE,
     ]
-    return "\n\n".join(map(wrapped, parts))
+    return "\n\n".join(map(wrapped, paragraphs))
 
 
 def advice(table: Sequence[Row]) -> dict[str, str]:
