@@ -24,13 +24,13 @@ from threadpoolctl import threadpool_limits
 from benchmarks.by_hand import by_hand
 from experiments.config.paths import BENCHMARKS, SHIPPED_RESULTS
 from experiments.kinds.saturation.cell import KERNEL, Cell
-from experiments.measuring.cells import Floats
 from experiments.measuring.chunk import Chunk
 from experiments.measuring.columns import DIGITS
 from experiments.measuring.experiment import load_experiment
 from experiments.measuring.kernel import Kernel, RowMeasurement
 from experiments.measuring.row_metrics import METRICS
 from sdpa import RowDiagnostics, Scaling, row_diagnostics, scaled_dot_product_attention
+from sdpa._arrays import FloatArray
 
 Task = Callable[[], object]
 Rival = Callable[[Cell, int], Any]  # measures trials of a cell
@@ -84,9 +84,9 @@ class _WithoutGradients(Kernel[Cell]):
     def softmax(
         self,
         cell: Cell,
-        scores: Floats,
-        keys: Floats,
-        gradients: Floats,  # noqa: ARG002
+        scores: FloatArray,
+        keys: FloatArray,
+        gradients: FloatArray,  # noqa: ARG002
     ) -> RowDiagnostics:
         return row_diagnostics(scores, cell.divisors(), keys)
 

@@ -1,4 +1,4 @@
-"""The array type of the public functions, and the conversion of their arguments."""
+"""The types of arrays, and the conversion of the arguments of public functions."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.floating]
+Array = npt.NDArray[Any]  # of numbers of any type
 BoolArray = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.integer]
 
 
-def as_array(values: npt.ArrayLike) -> npt.NDArray[Any]:
+def as_array(values: npt.ArrayLike) -> Array:
     """The values as an array; tensors of PyTorch without their gradient, and bfloat16 as float32."""
     tensor: Any = values
     if hasattr(tensor, "detach"):

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdpa import network
-from sdpa._arrays import FloatArray
+from sdpa._arrays import FloatArray, IntArray
 from sdpa.network import Block, BlockGradients, Design, Steps
 
 OptimizerName = Literal["adam", "momentum"]
@@ -79,13 +79,13 @@ class Pass:
     to_weights: Decoder
 
 
-def losses(decoder: Decoder, tokens: npt.NDArray[np.integer], design: Design) -> FloatArray:
+def losses(decoder: Decoder, tokens: IntArray, design: Design) -> FloatArray:
     """L of each token but the last, (sequences, n), of tokens (sequences, n + 1)."""
     steps = network.forward(_stream(decoder, tokens), decoder.blocks, design)
     return network.next_token_losses(steps[-1].after, decoder.unembedding, tokens[:, 1:], design)
 
 
-def loss_and_gradients(decoder: Decoder, tokens: npt.NDArray[np.integer], design: Design) -> Pass:
+def loss_and_gradients(decoder: Decoder, tokens: IntArray, design: Design) -> Pass:
     """The losses of tokens (sequences, n + 1), and the gradients by the chain rule.
 
     `design` has the norm `pre`.
@@ -104,7 +104,7 @@ def loss_and_gradients(decoder: Decoder, tokens: npt.NDArray[np.integer], design
     return Pass(loss, steps, to_blocks, to_weights)
 
 
-def _stream(decoder: Decoder, tokens: npt.NDArray[np.integer]) -> FloatArray:
+def _stream(decoder: Decoder, tokens: IntArray) -> FloatArray:
     """x of each token but the last, (sequences, n, width)."""
     return np.asarray(decoder.embedding[tokens[:, :-1]])
 

@@ -29,9 +29,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from sdpa._arrays import FloatArray
+from sdpa._arrays import FloatArray, IntArray
 from sdpa.masks import masked
 from sdpa.positions import rotated
 from sdpa.row_maps import NORMALIZERS, PLAIN, RowMap
@@ -361,7 +360,7 @@ def outer(inputs: FloatArray, gradient: FloatArray) -> FloatArray:
 def next_token_losses(
     x: FloatArray,
     unembedding: FloatArray,
-    targets: npt.NDArray[np.integer],
+    targets: IntArray,
     design: Design,
     gain: FloatArray | None = None,
 ) -> FloatArray:
@@ -383,7 +382,7 @@ def next_token_losses(
 def next_token_gradients(
     x: FloatArray,
     unembedding: FloatArray,
-    targets: npt.NDArray[np.integer],
+    targets: IntArray,
     design: Design,
     gain: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray, tuple[FloatArray, FloatArray]]:
@@ -406,7 +405,7 @@ def next_token_gradients(
 
 
 def _exponentials(
-    logits: FloatArray, targets: npt.NDArray[np.integer]
+    logits: FloatArray, targets: IntArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The losses; e^(logits - largest), written over the logits, and their sums, (..., n, 1)."""
     logits -= logits.max(axis=-1, keepdims=True)
@@ -416,6 +415,6 @@ def _exponentials(
     return (np.log(sums) - at_target)[..., 0], exponentials, sums
 
 
-def _at(targets: npt.NDArray[np.integer], values: FloatArray) -> FloatArray:
+def _at(targets: IntArray, values: FloatArray) -> FloatArray:
     """The values at the targets, (..., n, 1)."""
     return np.take_along_axis(values, targets[..., None], axis=-1)

@@ -21,7 +21,7 @@ from experiments.figures.formulas import latex
 from experiments.figures.panels import spans_widely
 from experiments.figures.style import INK
 from experiments.figures.words import LETTERS_PER_INCH, divided, is_number, spoken
-from experiments.measuring.cells import Floats
+from sdpa._arrays import FloatArray
 
 _EXPONENTS = {0: "0", 1 / 3: "1/3", 1 / 2: "1/2", 2 / 3: "2/3", 1: "1"}
 _FEW_DECADES = 300
@@ -96,7 +96,7 @@ def _tick_numbers(ax: Axes, numbers: pd.Series) -> None:
 
 def scale_y(
     ax: Axes,
-    values: Floats,
+    values: FloatArray,
     *,
     may_be_log: bool = True,
 ) -> None:

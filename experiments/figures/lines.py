@@ -23,9 +23,9 @@ from experiments.figures.style import (
 from experiments.figures.words import is_joined, is_number
 from experiments.kinds.declarations import CASES, Lines
 from experiments.kinds.support import is_few, significant
-from experiments.measuring.cells import Floats
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.tables.results import Results
+from sdpa._arrays import FloatArray
 from sdpa.scaling import UNSCALED
 
 _LOOKS = [*zip("osD^vP*X" * 3, ("-", "--", ":") * 8, strict=True)]  # markers and dashes
@@ -158,7 +158,7 @@ def plot_measured(ax: Axes, rows: pd.DataFrame, x: str, metric: str, **look: obj
         )
 
 
-def reach(rows: pd.DataFrame, metric: str) -> Floats:
+def reach(rows: pd.DataFrame, metric: str) -> FloatArray:
     """The reach of the 95% interval of a metric below and above its value, (2, rows), none
     negative.
 

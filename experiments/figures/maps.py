@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.image import AxesImage
 
 from experiments.figures.words import short
-from experiments.measuring.cells import Floats
+from sdpa._arrays import FloatArray
 
 _LUMINANCE = (0.2126, 0.7152, 0.0722)  # of linear red, green and blue (WCAG 2)
 _DARK = 0.179  # white has more contrast than black on darker colours, and each at least 4.5 to 1
@@ -72,7 +72,7 @@ def pivoted(rows: pd.DataFrame, values: str) -> pd.DataFrame:
     return rows.pivot_table(index="n_keys", columns="d_k", values=values, dropna=False)
 
 
-def place(at: pd.Series | Floats, values: pd.Index) -> Floats:
+def place(at: pd.Series | FloatArray, values: pd.Index) -> FloatArray:
     """Places of numbers on an axis of cells, linear in the logarithm between the values; NaN
     outside them.
     """

@@ -21,12 +21,12 @@ from experiments.figures.words import (
 )
 from experiments.kinds.declarations import CASES, Lines, Panel
 from experiments.kinds.support import Tables, rows_of
-from experiments.measuring.cells import Floats
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.measuring.metric import FEW_DRAWS, Metric
 from experiments.tables.crossings import NORM_STATISTICS, NORMS
 from experiments.tables.results import Results
 from experiments.tables.rows import sizes_of
+from sdpa._arrays import FloatArray
 
 EQUAL = "equal"  # the column of the value of equal weights
 _CROSSING = {
@@ -215,7 +215,7 @@ def _only_crossing(tables: Tables, norm: str, statistic: str) -> float | None:
     return known["crossing_exact"].item() if len(rows) == len(known) == 1 else None
 
 
-def spans_widely(values: Floats) -> bool:
+def spans_widely(values: FloatArray) -> bool:
     """True if the values are positive and span more than a factor of 8.
 
     >>> spans_widely(np.array([1, 9])), spans_widely(np.array([0, 9])), spans_widely(np.array([1, 8]))

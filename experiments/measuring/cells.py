@@ -5,15 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, Self, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
 from experiments.measuring.columns import RULES, Column, axis_values
 from sdpa import Scaling
+from sdpa._arrays import FloatArray
 
 Row = dict[str, object]  # the columns of a table, with their values
 CELL = "cell"  # the column of a row's cell, with the row's rule alone; no file has it
-Floats = npt.NDArray[np.floating]
 # relative, of sums in double precision and of exact values; no test resolves smaller differences
 ACCURACY = 1e-8
 # the columns that describe a scaling rule
@@ -32,9 +29,9 @@ RULE_COLUMNS = (
 class Sizes(NamedTuple):
     """The sizes of softmax rows: numbers of a cell, or arrays over the rows of a table."""
 
-    n_queries: float | Floats  # rows of a draw
-    n_keys: float | Floats  # length of a row
-    mass: float | Floats = 1.0  # largest sum of the weights of a row
+    n_queries: float | FloatArray  # rows of a draw
+    n_keys: float | FloatArray  # length of a row
+    mass: float | FloatArray = 1.0  # largest sum of the weights of a row
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.measuring.cells import Floats
+from sdpa._arrays import FloatArray
 
 LEVEL = 0.95
 _ROUNDING = 1e-9  # a smaller relative error is that of equal shares
@@ -34,10 +34,10 @@ class Limits:
     none.
     """
 
-    low: float | Floats = -math.inf
-    high: float | Floats = math.inf
+    low: float | FloatArray = -math.inf
+    high: float | FloatArray = math.inf
 
-    def distance(self, value: float | Floats) -> Floats:
+    def distance(self, value: float | FloatArray) -> FloatArray:
         """min(value - low, high - value): infinite without a limit, negative beyond one. Arrays
         broadcast.
 
@@ -47,7 +47,7 @@ class Limits:
         above, below = np.subtract(value, self.low), np.subtract(self.high, value)
         return np.asarray(np.minimum(above, below))
 
-    def effective_draws(self, value: float | Floats, error: float | Floats) -> Floats:
+    def effective_draws(self, value: float | FloatArray, error: float | FloatArray) -> FloatArray:
         """(d / se)^2, with d the distance from the nearer limit: the effective number of
         independent draws of a mean.
 
@@ -67,8 +67,8 @@ class Limits:
 
 
 def mean_interval(
-    value: float | Floats, error: float | Floats, trials: int | Floats, limits: Limits
-) -> tuple[Floats, Floats]:
+    value: float | FloatArray, error: float | FloatArray, trials: int | FloatArray, limits: Limits
+) -> tuple[FloatArray, FloatArray]:
     """The 95% interval of a mean, or of a smooth function of means, from its standard error over
     trials; arrays broadcast.
 
@@ -128,7 +128,7 @@ def share_interval(share: float, error: float, trials: int, rows: float) -> tupl
     return float(low), float(high)
 
 
-def _student(trials: int | Floats) -> Floats:
+def _student(trials: int | FloatArray) -> FloatArray:
     """The 97.5% quantile of Student's t with trials - 1 degrees of freedom; NaN for fewer than 2
     trials.
     """

@@ -17,7 +17,7 @@ from typing import Generic, Self, TypeVar
 
 import numpy as np
 
-from experiments.measuring.cells import Floats, Row
+from experiments.measuring.cells import Row
 from experiments.measuring.columns import Column
 from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.metric import metric_columns, metric_row
@@ -26,6 +26,7 @@ from experiments.measuring.quantiles import Histograms, Quantile
 from experiments.measuring.row_metrics import Batch, KernelMetric, PerRow, RowMetric
 from experiments.measuring.sampling import AttentionCell
 from experiments.measuring.score_metrics import ScoreMetric
+from sdpa._arrays import FloatArray
 from sdpa.row_maps import MappedRows
 from sdpa.softmax_rows import RowDiagnostics, row_diagnostics
 
@@ -120,7 +121,7 @@ class Kernel(Generic[C]):
         )
 
     def softmax(
-        self, cell: C, scores: Floats, keys: Floats, gradients: Floats
+        self, cell: C, scores: FloatArray, keys: FloatArray, gradients: FloatArray
     ) -> RowDiagnostics | MappedRows:
         """The softmax of scores (trials, queries, n_keys) under each divisor of the cell."""
         return row_diagnostics(scores, cell.divisors(), keys, gradients=gradients)
@@ -186,7 +187,7 @@ class Kernel(Generic[C]):
         return {MEASURED: rows}
 
 
-def _sum_over_rows(metric: RowMetric, batch: Batch) -> Floats:
+def _sum_over_rows(metric: RowMetric, batch: Batch) -> FloatArray:
     """Sums of a metric over the queries, (scalings, trials); of its squares for a root mean
     square.
     """

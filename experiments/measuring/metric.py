@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 import sdpa
-from experiments.measuring.cells import ACCURACY, Cell, Floats, Row, Sizes
+from experiments.measuring.cells import ACCURACY, Cell, Row, Sizes
 from experiments.measuring.columns import Column
 from experiments.measuring.intervals import (
     LEVEL,
@@ -23,12 +23,13 @@ from experiments.measuring.intervals import (
     share_interval,
 )
 from experiments.measuring.quantiles import Quantile
+from sdpa._arrays import FloatArray
 
 FEW_DRAWS = "few_draws"
 Per = Literal["row", "query", "key", "scores", "run"]
 
 OfCell = Callable[[Cell], float]  # of a cell with one scaling
-End = float | Callable[[Sizes], float | Floats]  # of a range
+End = float | Callable[[Sizes], float | FloatArray]  # of a range
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,9 @@ class Metric:
         """The values that the quantity cannot pass in rows of these sizes."""
         return Limits(*(end(sizes) if callable(end) else end for end in self.within))
 
-    def effective_draws(self, sizes: Sizes, value: float | Floats, error: float | Floats) -> Floats:
+    def effective_draws(
+        self, sizes: Sizes, value: float | FloatArray, error: float | FloatArray
+    ) -> FloatArray:
         """(d / se)^2 of the mean, with d its distance from the nearer limit; for a root, of the
         mean under it.
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
-from experiments.measuring.cells import Floats
+from sdpa._arrays import BoolArray, FloatArray
 
 
 @dataclass(frozen=True)
@@ -30,11 +29,11 @@ class Moments:
     """
 
     trials: int
-    mean: Floats
-    comoment: Floats
+    mean: FloatArray
+    comoment: FloatArray
 
     @classmethod
-    def of(cls, samples: Floats) -> Self:
+    def of(cls, samples: FloatArray) -> Self:
         """From samples of shape (len(x), trials)."""
         mean = samples.mean(axis=1)
         centred = samples - mean[:, None]
@@ -54,7 +53,7 @@ class Moments:
         return type(self)(trials, mean, self.comoment + following.comoment + between)
 
     @property
-    def covariance(self) -> Floats:
+    def covariance(self) -> FloatArray:
         """Unbiased estimate of Cov(x) between trials: comoment / (trials - 1), (len(x), len(x));
         needs 2 trials.
         """
@@ -68,8 +67,8 @@ _LOST = 1e-6
 
 
 def power_sums(
-    values: Floats, counts: npt.NDArray[np.bool_] | None = None, centre: float = 0.0
-) -> Floats:
+    values: FloatArray, counts: BoolArray | None = None, centre: float = 0.0
+) -> FloatArray:
     """Sums of x, x^2, x^3 and x^4 over each trial, with x the values less a centre, (4, trials).
 
     Args:
@@ -100,7 +99,7 @@ class Estimate:
     """A smooth function of the mean of x."""
 
     value: float
-    gradient: Floats  # in that mean, (len(x),)
+    gradient: FloatArray  # in that mean, (len(x),)
     least_error: float = 0.0  # a floor of the error, for means whose first-order error vanishes
 
     def __truediv__(self, number: float) -> "Estimate":
@@ -159,7 +158,7 @@ class ScoreMoments:
             1 / unit**2,
         ]
 
-        def gradient(*of_powers: float) -> Floats:
+        def gradient(*of_powers: float) -> FloatArray:
             slopes = np.zeros(len(moments.mean))
             slopes[: len(of_powers)] = of_powers
             return slopes

@@ -10,13 +10,11 @@ import zlib
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from experiments.measuring.columns import Hint
+from sdpa._arrays import Array
 
 _COMPRESSION = 1  # the fastest: arrays shrink to a quarter in a hundredth of the measuring time
-
-Array = npt.NDArray[np.generic]
 
 
 def pack(measurement: object) -> bytes:

@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.measuring.intervals import share_interval
+from sdpa._arrays import FloatArray
 
 Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 MAX_BINS = 4096
 _COARSE = 0.02
@@ -44,7 +44,7 @@ class Bins:
     rank_sums: Integers
 
     @classmethod
-    def of(cls, values: Floats) -> Self:
+    def of(cls, values: FloatArray) -> Self:
         """From the values of whole trials, (trials, rows), none negative.
 
         A value loses as many last bits as the ranks within a trial need, or more: 6 of its 52
@@ -153,7 +153,7 @@ class Histograms:
     series: tuple[Bins, ...]
 
     @classmethod
-    def of(cls, values: Floats) -> Self:
+    def of(cls, values: FloatArray) -> Self:
         """From values of shape (series, trials, rows), none negative."""
         _, trials, rows = values.shape
         return cls(trials, rows, tuple(map(Bins.of, values)))

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.measuring.cells import ACCURACY, Floats, for_cells
+from experiments.measuring.cells import ACCURACY, for_cells
 from experiments.measuring.metric import End, Exact, Metric, from_theory
 from experiments.measuring.sampling import AttentionCell, SampledCell
 from experiments.measuring.score_metrics import SCORE_METRICS, ScoreMetric
+from sdpa._arrays import FloatArray
 from sdpa.metrics import SATURATED, row_variance
 from sdpa.pairs import PairLaw
 from sdpa.row_maps import MappedRows
@@ -37,13 +38,13 @@ class Batch:
 
     cell: AttentionCell
     query_slice: slice  # of the queries of a draw
-    queries: Floats  # (n_draws, n_queries, d_k)
-    keys: Floats  # (n_draws, n_keys, d_k)
-    scores: Floats  # q.k, -inf where masked, (n_draws, n_queries, n_keys)
+    queries: FloatArray  # (n_draws, n_queries, d_k)
+    keys: FloatArray  # (n_draws, n_keys, d_k)
+    scores: FloatArray  # q.k, -inf where masked, (n_draws, n_queries, n_keys)
     rows: RowDiagnostics | MappedRows  # numbers per row, (n_divisors, n_draws, n_queries)
 
     @property
-    def divisors(self) -> Floats:
+    def divisors(self) -> FloatArray:
         """The divisors of the cell, (n_divisors, 1, 1)."""
         return np.reshape(self.cell.divisors(), (-1, 1, 1))
 
@@ -52,7 +53,7 @@ class Batch:
         """The number of queries of a whole draw over its number of keys."""
         return self.cell.n_queries / self.cell.n_keys
 
-    def values(self, source: "PerRow") -> Floats:
+    def values(self, source: "PerRow") -> FloatArray:
         """A number per row, (n_divisors, n_draws, n_queries)."""
         if callable(source):
             shape = len(self.divisors), *self.queries.shape[:2]
@@ -60,14 +61,14 @@ class Batch:
         return np.asarray(getattr(self.rows, source))
 
 
-def _own_weight(batch: Batch) -> Floats:
+def _own_weight(batch: Batch) -> FloatArray:
     """exp((s_own - s_max) / divisor) max w."""
     own = batch.cell.own_keys(batch.query_slice)[None, :, None]
     gap = batch.scores.max(axis=-1) - np.take_along_axis(batch.scores, own, axis=-1)[..., 0]
     return np.asarray(batch.values("max_weight") * np.exp(-gap / batch.divisors))
 
 
-PerRow = str | Callable[[Batch], Floats]
+PerRow = str | Callable[[Batch], FloatArray]
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge, Le
 
-from experiments.measuring.cells import Floats, ScaledCell
+from experiments.measuring.cells import ScaledCell
 from experiments.measuring.columns import Meaning
 from experiments.measuring.quantiles import MAX_BINS
+from sdpa._arrays import BoolArray, FloatArray
 from sdpa.inputs import LAWS, InputLaw
 from sdpa.masks import MEANINGS, NoneOrCausal, reach_of
 from sdpa.pairs import Normalize, PairLaw, spectrum_of
@@ -81,7 +82,7 @@ class AttentionCell(ScaledCell):
 
     def draw(
         self, trials: int, rng: np.random.Generator
-    ) -> tuple[Floats, Callable[[slice], Floats]]:
+    ) -> tuple[FloatArray, Callable[[slice], FloatArray]]:
         """Keys of all trials at once, and their queries on demand.
 
         Returns:
@@ -144,7 +145,7 @@ class AttentionCell(ScaledCell):
         """True if some query may not see all keys."""
         return self.mask != "none"
 
-    def visible(self, query_slice: slice) -> npt.NDArray[np.bool_] | None:
+    def visible(self, query_slice: slice) -> BoolArray | None:
         """True where one of these queries of a draw sees a key, (queries, n_keys); None if all see
         all keys.
 
@@ -309,7 +310,7 @@ class SampledCell(AttentionCell):
 
     def draw(
         self, trials: int, rng: np.random.Generator
-    ) -> tuple[Floats, Callable[[slice], Floats]]:
+    ) -> tuple[FloatArray, Callable[[slice], FloatArray]]:
         """As `AttentionCell.draw`, from the joint law.
 
         >>> keys, queries = SampledCell(d_k=2, n_keys=3, n_queries=4, scaling=()).draw(5, np.random.default_rng(0))
@@ -320,7 +321,7 @@ class SampledCell(AttentionCell):
         keys = law.keys(rng, (trials, self.n_keys, self.d_k))
         own_keys = keys[:, self.n_keys - self.n_queries :] if law.correlation else None
 
-        def queries(query_slice: slice) -> Floats:
+        def queries(query_slice: slice) -> FloatArray:
             shape = (trials, query_slice.stop - query_slice.start, self.d_k)
             return law.queries(rng, shape, None if own_keys is None else own_keys[:, query_slice])
 

@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from experiments.measuring.cells import Floats
 from sdpa import audit, scaled_dot_product_attention
+from sdpa._arrays import FloatArray
 from sdpa.masks import MEANINGS
 from sdpa.tools.command.main import main
 from sdpa.tools.diagnosis import QUANTITIES
@@ -84,6 +84,6 @@ def _diagnosed() -> tuple[str, str, str]:
     return read_as, heads, advice
 
 
-def attention(q: Floats, k: Floats, v: Floats) -> Floats:
+def attention(q: FloatArray, k: FloatArray, v: FloatArray) -> FloatArray:
     """An attention with two mistakes, (..., n_queries, d_v)."""
     return scaled_dot_product_attention(q, k, v, scaling=math.sqrt(k.shape[-2]))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from experiments.measuring.cells import Floats
 from experiments.running.files import write_atomically
+from sdpa._arrays import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,7 +112,7 @@ def _excesses(before: "pd.DataFrame", after: "pd.DataFrame") -> Iterator[tuple[f
             yield float(excess[row]), name, row
 
 
-def _numbers(table: "pd.DataFrame") -> dict[str, Floats]:
+def _numbers(table: "pd.DataFrame") -> dict[str, FloatArray]:
     """The columns of a table of texts as numbers: NaN for what is none."""
     import pandas as pd
 
@@ -120,11 +120,11 @@ def _numbers(table: "pd.DataFrame") -> dict[str, Floats]:
     return dict(zip(table, numbers.reshape(table.shape).T, strict=True))
 
 
-def _allowed(name: str, table: dict[str, Floats]) -> Floats:
+def _allowed(name: str, table: dict[str, FloatArray]) -> FloatArray:
     """The largest difference that counts as rounding, in each row of a column of numbers."""
-    number: Floats = np.abs(table[name])
+    number: FloatArray = np.abs(table[name])
 
-    def size(column: str) -> Floats:
+    def size(column: str) -> FloatArray:
         return np.abs(np.nan_to_num(table.get(column, np.zeros_like(number))))
 
     base = re.sub("_(se|low|high|exact)$", "", name)
@@ -136,5 +136,5 @@ def _allowed(name: str, table: dict[str, Floats]) -> Floats:
         error = np.minimum(size("error"), number)
     if f"{base}_high" in table and f"{base}_se" not in table:
         error = np.nan_to_num((table[f"{base}_high"] - table[f"{base}_low"]) / 4)
-    allowed: Floats = np.fmax(_VALUE_RTOL * number, _OF_ERROR * error)
+    allowed: FloatArray = np.fmax(_VALUE_RTOL * number, _OF_ERROR * error)
     return allowed

@@ -17,12 +17,13 @@ import numpy as np
 import pandas as pd
 
 from experiments.kinds.support import is_few
-from experiments.measuring.cells import RULE_COLUMNS, Floats
+from experiments.measuring.cells import RULE_COLUMNS
 from experiments.measuring.columns import Column
 from experiments.measuring.intervals import LEVEL
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.tables.derived import Derived, Field, fold
 from experiments.tables.results import Results, SweepAxes
+from sdpa._arrays import FloatArray
 from sdpa.scaling import SCALED, UNSCALED
 from sdpa.theory.integrals import lagrange
 
@@ -177,7 +178,9 @@ def _crossings(cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
         }
 
 
-def interpolated(x: Floats, y: Floats, low: Floats, high: Floats, exact: Floats) -> list[Floats]:
+def interpolated(
+    x: FloatArray, y: FloatArray, low: FloatArray, high: FloatArray, exact: FloatArray
+) -> list[FloatArray]:
     """Places x at and between the points, and at each place y, the ends of its 95% interval, and
     the exact curve.
 
@@ -199,7 +202,7 @@ def interpolated(x: Floats, y: Floats, low: Floats, high: Floats, exact: Floats)
     curve = weights @ y
     missed = np.abs((weights - coarser) @ y)
 
-    def reach(of_points: Floats) -> Floats:
+    def reach(of_points: FloatArray) -> FloatArray:
         return missed + np.sqrt(weights**2 @ of_points**2)
 
     lower = curve - reach(y - low)
@@ -210,7 +213,7 @@ def interpolated(x: Floats, y: Floats, low: Floats, high: Floats, exact: Floats)
     return [at, curve, lower, upper, exact_curve]
 
 
-def _local_polynomials(x: Floats, size: int) -> tuple[Floats, Floats]:
+def _local_polynomials(x: FloatArray, size: int) -> tuple[FloatArray, FloatArray]:
     """Places at and between the points x, and the weight of each point there, (places, points).
 
     The weights are those of Lagrange's polynomial through `size` neighbours: one below the interval
@@ -239,7 +242,7 @@ def _local_polynomials(x: Floats, size: int) -> tuple[Floats, Floats]:
     return np.concatenate(places), np.concatenate(weights)
 
 
-def fall_through_zero(x: Floats, y: Floats) -> float:
+def fall_through_zero(x: FloatArray, y: FloatArray) -> float:
     """The x at which the polygon through (x, y) last falls through 0; NaN if it never does.
 
     A fall goes from above 0 to 0 or below.

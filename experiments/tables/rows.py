@@ -14,10 +14,11 @@ import pandas as pd
 
 from experiments.config.errors import MeasurementError, TableError
 from experiments.config.sweep import Sweep
-from experiments.measuring.cells import CELL, Cell, Floats, Row, Sizes
+from experiments.measuring.cells import CELL, Cell, Row, Sizes
 from experiments.measuring.columns import RULES, axis_names, describe, names, usual_axes, written
 from experiments.measuring.experiment import MEASURED, AnyExperiment, Measurement
 from experiments.measuring.intervals import mean_interval
+from sdpa._arrays import FloatArray
 
 
 def tabulated(
@@ -100,7 +101,7 @@ def sizes_of(rows: pd.DataFrame) -> Sizes:
 def _with_intervals(experiment: AnyExperiment, table: pd.DataFrame) -> pd.DataFrame:
     """A main table with the intervals of its means and roots."""
     sizes = sizes_of(table)
-    ends: dict[str, Floats] = {}
+    ends: dict[str, FloatArray] = {}
     for metric in experiment.metrics:
         name = metric.name
         if metric.is_average and name in table:

@@ -15,9 +15,10 @@ from typing import Literal, get_args
 import numpy as np
 import scipy  # loads scipy.optimize at its first use, which takes long
 
+from sdpa._arrays import FloatArray
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Rule, resolve_divisor
-from sdpa.theory.integrals import FloatArray, check_sizes
+from sdpa.theory.integrals import check_sizes
 from sdpa.theory.row_law import RowLaw, RowLengths, lengths_of, mean_over_lengths
 from sdpa.theory.row_moments import OF_ONE_KEY, RowMetrics, row_means
 from sdpa.theory.scores import row_variance

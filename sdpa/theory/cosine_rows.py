@@ -22,11 +22,11 @@ from math import ceil, cos, exp, lgamma, log, pi, sqrt
 import numpy as np
 from scipy.special import betainc, betaincinv, xlogy
 
+from sdpa._arrays import FloatArray
 from sdpa.theory.integrals import (
     HIGHEST,
     RANGE,
     ComplexArray,
-    FloatArray,
     Nodes,
     Quadrature,
     Span,

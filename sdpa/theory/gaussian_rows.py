@@ -18,9 +18,10 @@ from math import exp, log, log1p, sqrt
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from sdpa._arrays import FloatArray, IntArray
 from sdpa.metrics import SATURATED
-from sdpa.theory.integrals import FloatArray, lagrange
-from sdpa.theory.row_law import IntArray, length_rule, pieces
+from sdpa.theory.integrals import lagrange
+from sdpa.theory.row_law import length_rule, pieces
 from sdpa.theory.rows import GaussianRow, Row
 
 Function = Callable[[Row], float]

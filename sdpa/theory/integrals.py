@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-Floats = npt.NDArray[np.floating]
+from sdpa._arrays import FloatArray
+
 ComplexArray = npt.NDArray[np.complex128]
 Quadrature = tuple[FloatArray, FloatArray]  # nodes and their weights
 Span = tuple[float, float]  # least and greatest of several counts
@@ -106,7 +106,7 @@ def hermite_rule(order: int) -> Quadrature:
     return nodes, weights / weights.sum()
 
 
-def lagrange(at: Floats, nodes: Floats) -> FloatArray:
+def lagrange(at: FloatArray, nodes: FloatArray) -> FloatArray:
     """Lagrange polynomials prod_(j != i) (x - x_j) / (x_i - x_j) of nodes x_i, (points, nodes)."""
     itself = np.eye(len(nodes), dtype=bool)
     between = nodes[:, None] - nodes + itself

@@ -26,7 +26,8 @@ from math import factorial
 
 import numpy as np
 
-from sdpa.theory.integrals import FloatArray, Law, Nodes
+from sdpa._arrays import FloatArray
+from sdpa.theory.integrals import Law, Nodes
 
 Index = tuple[int, int, int]  # (k, q, a)
 Indices = tuple[Index, ...]
@@ -150,7 +151,7 @@ def _sum(products: Products, moments: dict[Factor, FloatArray]) -> FloatArray:
     for factors in products:
         of_factors = (moments[factor] for factor in factors)
         values.append(reduce(np.multiply, of_factors))
-    return scales @ np.array(values)
+    return np.asarray(scales @ np.array(values))
 
 
 def _moments(nodes: Nodes) -> dict[Index, FloatArray]:

@@ -38,12 +38,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import comb
 
+from sdpa._arrays import FloatArray
 from sdpa.theory.integrals import (
     HIGHEST,
     RANGE,
     STEP,
     ComplexArray,
-    FloatArray,
     Law,
     gauss_panels,
     trapezoid,

@@ -47,12 +47,12 @@ from math import exp, inf, log, nan, pi
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import betaincinv, gammaincinv, log_ndtr, ndtr, ndtri, ndtri_exp
 
+from sdpa._arrays import BoolArray, FloatArray
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Rule, resolve_divisor
-from sdpa.theory.integrals import FloatArray, check_sizes
+from sdpa.theory.integrals import check_sizes
 from sdpa.theory.query_lengths import gaussian_queries
 from sdpa.theory.row_law import RowLaw, lengths_of
 
@@ -477,7 +477,7 @@ class RowNorms:
 
 
 def _bisected(
-    holds: Callable[[FloatArray], npt.NDArray[np.bool_]],
+    holds: Callable[[FloatArray], BoolArray],
     low: FloatArray,
     high: FloatArray,
 ) -> FloatArray:

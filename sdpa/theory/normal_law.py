@@ -14,12 +14,12 @@ from math import log, pi, sqrt
 import numpy as np
 from scipy.special import ndtr, ndtri, ndtri_exp
 
+from sdpa._arrays import FloatArray
 from sdpa.theory.integrals import (
     FINE_STEP,
     HIGHEST,
     RANGE,
     STEP,
-    FloatArray,
     Nodes,
     Quadrature,
     Span,

@@ -19,11 +19,11 @@ from math import ceil, exp, expm1, hypot, log, pi, sqrt
 import numpy as np
 from scipy.special import digamma, loggamma, logsumexp, ndtr, ndtri, polygamma
 
+from sdpa._arrays import FloatArray
 from sdpa.theory.integrals import (
     FINE_STEP,
     RANGE,
     STEP,
-    FloatArray,
     Quadrature,
     Span,
     gauss_panels,

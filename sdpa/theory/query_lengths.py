@@ -35,8 +35,9 @@ from scipy.special import (
     xlogy,
 )
 
+from sdpa._arrays import FloatArray
 from sdpa.pairs import PairLaw
-from sdpa.theory.integrals import FloatArray, Quadrature, UnknownError
+from sdpa.theory.integrals import Quadrature, UnknownError
 
 # Shares of the shortest and longest queries that integrals omit; a small probability needs more
 # (`row_moments.saturated_share`).

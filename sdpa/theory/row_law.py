@@ -17,13 +17,12 @@ from functools import cache
 from math import log
 
 import numpy as np
-import numpy.typing as npt
 
+from sdpa._arrays import BoolArray, FloatArray, IntArray
 from sdpa.masks import reach_of
 from sdpa.pairs import PairLaw
-from sdpa.theory.integrals import FloatArray, lagrange
+from sdpa.theory.integrals import lagrange
 
-IntArray = npt.NDArray[np.integer]
 # The lengths of the rows of a draw: pairs of a length and the number of its rows, a number m for
 # m, m + 1 ... n_keys once each, as under a causal mask, or None for n_keys alone.
 RowLengths = int | tuple[tuple[int, int], ...] | None
@@ -154,7 +153,7 @@ def _weights(rows: RowLengths, n_keys: float) -> dict[int, float]:
     return weights
 
 
-def _pieces_of(lengths: IntArray) -> list[npt.NDArray[np.bool_]]:
+def _pieces_of(lengths: IntArray) -> list[BoolArray]:
     """A mask of the lengths of each piece."""
     piece_of = pieces(lengths)
     return [piece_of == piece for piece in np.unique(piece_of)]

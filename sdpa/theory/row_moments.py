@@ -20,9 +20,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sdpa._arrays import FloatArray
 from sdpa.theory.cosine_rows import CosineLaw, cosine_rows
 from sdpa.theory.gaussian_rows import LOG_UNSATURATED, ROW_MEANS, row_values, saturated_rows
-from sdpa.theory.integrals import FloatArray, UnknownError, span
+from sdpa.theory.integrals import UnknownError, span
 from sdpa.theory.normal_law import NormalLaw
 from sdpa.theory.normal_rows import normal_rows
 from sdpa.theory.query_lengths import LONGEST, gaussian_queries, query_lengths

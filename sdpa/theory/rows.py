@@ -29,8 +29,9 @@ from math import exp, factorial, fsum, inf, log, log1p, prod
 import numpy as np
 from scipy.special import digamma
 
+from sdpa._arrays import FloatArray
 from sdpa.theory.cosine_rows import CosineRows
-from sdpa.theory.integrals import FloatArray, span
+from sdpa.theory.integrals import span
 from sdpa.theory.integrands import Taken
 from sdpa.theory.largest_weight import largest_mean
 from sdpa.theory.normal_law import NormalLaw

@@ -14,9 +14,10 @@ from math import comb, inf, isfinite, nan, sqrt
 
 import numpy as np
 
+from sdpa._arrays import FloatArray
 from sdpa.pairs import PairLaw, spectrum_of
 from sdpa.scaling import Rule, resolve_divisor
-from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
+from sdpa.theory.integrals import UnknownError, check_sizes
 from sdpa.theory.row_law import RowLengths, lengths_of
 
 # E x^0 ... E x^8 of a standard normal entry

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy.typing as npt
+from sdpa._arrays import Array
 
-Columns = Mapping[str, npt.NDArray[Any]]  # by name, each with a value for every row
+Columns = Mapping[str, Array]  # by name, each with a value for every row
 Row = Mapping[str, Any]  # a value for each name
 _WIDTH = 100  # of lines of words
 _MOST_LINES = 20

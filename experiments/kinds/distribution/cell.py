@@ -24,6 +24,7 @@ from experiments.measuring.metric import metric_columns, metric_row
 from experiments.measuring.moments import Moments, ScoreMoments, power_sums
 from experiments.measuring.score_metrics import SCORE_METRICS as METRICS
 from sdpa import PairLaw
+from sdpa._arrays import FloatArray
 
 # Bins on either side of 0, up to sinh(4.8) = 60 standard deviations. Scores beyond count in the
 # last bin.
@@ -88,7 +89,7 @@ class Scores:
         return type(self)(self.moments.merge(following.moments), self.counts + following.counts)
 
 
-def bin_edges() -> npt.NDArray[np.floating]:
+def bin_edges() -> FloatArray:
     """The edges of the bins, as scores over sqrt(d_k), (2 BINS + 1,): sinh(BIN_WIDTH i) for i from
     -BINS to BINS.
 

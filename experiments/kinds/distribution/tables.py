@@ -11,12 +11,12 @@ import pandas as pd
 
 from experiments.kinds.distribution.cell import BINS, COUNTS, bin_edges
 from experiments.kinds.support import significant
-from experiments.measuring.cells import Floats
 from experiments.measuring.columns import Column, names
 from experiments.measuring.intervals import MIN_TRIALS
 from experiments.tables.derived import Derived
 from experiments.tables.results import Results
 from sdpa import theory
+from sdpa._arrays import FloatArray
 
 _COUNTED = ["d_k", "trials", "counts"]
 _COARSE = 64  # bins of a measurement per bin of the histogram
@@ -82,7 +82,7 @@ def _judged(results: Results) -> pd.DataFrame:
     return tests.assign(metric="score_law", z=-ndtri(tests["p_value"] / 2))
 
 
-def _survival(edges: Floats, d_k: int) -> Floats:
+def _survival(edges: FloatArray, d_k: int) -> FloatArray:
     """P(q.k / sqrt(d_k) > edge) for each edge, by theory."""
     return theory.score_survival(edges * math.sqrt(d_k), d_k)
 

@@ -14,12 +14,13 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge, Le
 
-from experiments.measuring.cells import RULE_COLUMNS, Floats, for_cells
+from experiments.measuring.cells import RULE_COLUMNS, for_cells
 from experiments.measuring.columns import Column, Meaning
 from experiments.measuring.kernel import Kernel
 from experiments.measuring.metric import Exact
 from experiments.measuring.row_metrics import METRICS, PerRow, RowMetric
 from experiments.measuring.sampling import AnyMask, AttentionCell, MaskName
+from sdpa._arrays import FloatArray
 from sdpa.initialisation import Scheme
 from sdpa.scaling import Scaling
 
@@ -71,7 +72,7 @@ class Cell(AttentionCell):
 
     def draw(
         self, trials: int, rng: np.random.Generator
-    ) -> tuple[Floats, Callable[[slice], Floats]]:
+    ) -> tuple[FloatArray, Callable[[slice], FloatArray]]:
         """As `AttentionCell.draw`: tokens, W_Q and W_K in this order, then keys and queries without
         further draws.
         """
@@ -93,7 +94,7 @@ class Cell(AttentionCell):
         return self.numbers + (self.n_queries + self.n_keys) * self.d_k
 
 
-def _layer_normed_tokens(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+def _layer_normed_tokens(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
     """Tokens (..., d_model): standard normal entries, shifted and scaled to mean 0 and variance 1."""
     tokens = rng.standard_normal(shape)
     tokens -= tokens.mean(axis=-1, keepdims=True)

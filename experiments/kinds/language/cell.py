@@ -48,12 +48,13 @@ from experiments.kinds.language.training import (
     of_heads,
     train,
 )
-from experiments.measuring.cells import RULE_COLUMNS, Floats, Row, ScaledCell
+from experiments.measuring.cells import RULE_COLUMNS, Row, ScaledCell
 from experiments.measuring.columns import Column, Meaning, with_errors
 from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.metric import Metric, metric_columns, metric_row
 from experiments.measuring.quantiles import Histograms, Quantile
 from sdpa import Scaling
+from sdpa._arrays import FloatArray
 from sdpa.decoder import Decoder, OptimizerName, Pass, loss_and_gradients, losses
 from sdpa.network import Block, Design
 from sdpa.row_maps import NORMALIZERS, Normalizer, RowMap
@@ -238,7 +239,9 @@ class Cell(ScaledCell):
         width, of_keys, vocabulary = self.width, self.n_heads * self.d_k, len(characters(self.text))
         onto_stream = math.sqrt(2 * self.layers)
 
-        def matrix(rows: int, columns: int, over: float = 1.0, deviation: float = 0.0) -> Floats:
+        def matrix(
+            rows: int, columns: int, over: float = 1.0, deviation: float = 0.0
+        ) -> FloatArray:
             drawn = rng.standard_normal((rows, columns), dtype=np.float32)
             drawn *= (deviation or 1 / math.sqrt(rows)) / over
             return drawn
@@ -269,8 +272,8 @@ class Cell(ScaledCell):
 class Runs:
     """The runs of some trials: what each records at its steps."""
 
-    of_runs: Floats  # (trials, rules, recorded steps, OF_RUN)
-    of_heads: Floats  # (trials, rules, recorded steps, layers, heads, OF_HEAD)
+    of_runs: FloatArray  # (trials, rules, recorded steps, OF_RUN)
+    of_heads: FloatArray  # (trials, rules, recorded steps, layers, heads, OF_HEAD)
 
     def merge(self, following: Self) -> Self:
         """The runs of both chunks, in order."""
@@ -286,7 +289,7 @@ def measure(cell: Cell, trials: int, rng: np.random.Generator) -> Runs:
     return Runs(*(np.stack(arrays) for arrays in zip(*runs, strict=True)))
 
 
-def _trial(cell: Cell, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _trial(cell: Cell, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """One run of each rule; the start and the places of the batches are drawn first."""
     start = cell.start(rng)
     shape = cell.steps + 1, cell.n_sequences
@@ -305,7 +308,9 @@ def run(
     return train(start, batches, design, cell.recipe())
 
 
-def _recorded(cell: Cell, design: Design, start: Decoder, places: Tokens) -> tuple[Floats, Floats]:
+def _recorded(
+    cell: Cell, design: Design, start: Decoder, places: Tokens
+) -> tuple[FloatArray, FloatArray]:
     """The values of a run and of its heads at the recorded steps."""
     recorded = cell.recorded_steps
     of_runs = np.full((len(recorded), len(OF_RUN)), _LOSS_OF_ENDED)
@@ -362,11 +367,11 @@ _SHOWN = {
 }
 
 
-def _geometric_mean(values: Floats, axis: tuple[int, int]) -> Floats:
+def _geometric_mean(values: FloatArray, axis: tuple[int, int]) -> FloatArray:
     return np.asarray(np.exp(np.log(values).mean(axis=axis)))
 
 
-_OVER_HEADS: Mapping[str, Callable[..., Floats]] = {
+_OVER_HEADS: Mapping[str, Callable[..., FloatArray]] = {
     "mean": np.mean,
     "geometric": _geometric_mean,
     "largest": np.max,
@@ -409,7 +414,7 @@ METRICS = (
 )
 
 
-def _ends(runs: Runs) -> dict[str, Floats]:
+def _ends(runs: Runs) -> dict[str, FloatArray]:
     """The value of each metric in each run, (trials, rules)."""
     loss, to_embedding = np.moveaxis(runs.of_runs, -1, 0)
     spread, share, largest, root, median = np.moveaxis(runs.of_heads, -1, 0)
@@ -458,7 +463,7 @@ def tabulate(cell: Cell, runs: Runs) -> dict[str, list[Row]]:
     return {MEASURED: rows, HISTORY: history, HEADS: heads}
 
 
-def _means(columns: tuple[Column, ...], values: Floats) -> Row:
+def _means(columns: tuple[Column, ...], values: FloatArray) -> Row:
     """The mean of each value over runs and its error; of gradients the geometric mean, with the
     error of the logarithm times it.
     """
@@ -472,7 +477,7 @@ def _means(columns: tuple[Column, ...], values: Floats) -> Row:
     return row
 
 
-def _error(values: Floats) -> float:
+def _error(values: FloatArray) -> float:
     return float(values.std(ddof=1) / math.sqrt(len(values)))
 
 

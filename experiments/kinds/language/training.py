@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from experiments.kinds.language.corpus import Tokens
-from experiments.measuring.cells import Floats
 from experiments.measuring.columns import Column
+from sdpa._arrays import FloatArray
 from sdpa.decoder import OPTIMIZERS, Decoder, OptimizerName, Pass, loss_and_gradients
 from sdpa.metrics import entropy, max_weight, row_variance
 from sdpa.network import BlockGradients, Design, Steps
@@ -95,13 +95,13 @@ def embedding_gradient(outcome: Pass) -> float:
     return max(float(np.sqrt((lengths**2).mean())), SMALLEST)
 
 
-def of_heads(outcome: Pass, row_map: RowMap) -> Floats:
+def of_heads(outcome: Pass, row_map: RowMap) -> FloatArray:
     """The values of each layer and head, (layers, heads, OF_HEAD), over rows of two keys or more."""
     layers = zip(outcome.steps, outcome.to_blocks, strict=True)
     return np.array([_of_layer(steps, gradients, row_map) for steps, gradients in layers])
 
 
-def _of_layer(steps: Steps, gradients: BlockGradients, row_map: RowMap) -> Floats:
+def _of_layer(steps: Steps, gradients: BlockGradients, row_map: RowMap) -> FloatArray:
     w = steps.weights[..., 1:, :].astype(float)
     scaled = steps.scaled[..., 1:, :].astype(float)
     n_visible = np.arange(2, w.shape[-1] + 1)

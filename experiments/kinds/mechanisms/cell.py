@@ -14,13 +14,14 @@ from typing import Annotated, Any, Self
 import numpy as np
 from annotated_types import Ge, Le
 
-from experiments.measuring.cells import Floats, Sizes, for_cells
+from experiments.measuring.cells import Sizes, for_cells
 from experiments.measuring.columns import Meaning
 from experiments.measuring.intervals import MIN_DRAWS_OF_FOURTH_POWERS
 from experiments.measuring.kernel import Kernel
 from experiments.measuring.metric import Exact, from_theory
 from experiments.measuring.row_metrics import METRICS, KernelMetric, RowMetric, row_arguments
 from experiments.measuring.sampling import AnyMask, MaskName, SampledCell
+from sdpa._arrays import FloatArray
 from sdpa.row_maps import NORMALIZERS, MappedRows, Normalizer, RowMap
 
 
@@ -170,7 +171,9 @@ MECHANISM_METRICS: tuple[KernelMetric, ...] = (
 class MappedKernel(Kernel[Cell]):
     """The kernel with the row map of a cell in the place of its softmax."""
 
-    def softmax(self, cell: Cell, scores: Floats, keys: Floats, gradients: Floats) -> MappedRows:
+    def softmax(
+        self, cell: Cell, scores: FloatArray, keys: FloatArray, gradients: FloatArray
+    ) -> MappedRows:
         """The rows under the row map of the cell and each of its divisors."""
         by_divisor = []
         for divisor in cell.divisors():

@@ -19,12 +19,13 @@ import numpy as np
 from annotated_types import Ge, Le, Lt
 
 from experiments.kinds.network.layer import OF_LAYER, of_stream, values_of_layer
-from experiments.measuring.cells import RULE_COLUMNS, Floats, Row, ScaledCell
+from experiments.measuring.cells import RULE_COLUMNS, Row, ScaledCell
 from experiments.measuring.columns import Column, Meaning, with_errors
 from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.metric import Metric, metric_columns, metric_row
 from experiments.measuring.moments import Moments
 from sdpa import Scaling, network
+from sdpa._arrays import FloatArray
 from sdpa.initialisation import SCHEMES, Scheme
 from sdpa.masks import NoneOrCausal
 
@@ -175,8 +176,8 @@ class StackMeasurement:
     """Moments of the metrics of each rule, and the mean and spread of all values of layers."""
 
     moments: Moments  # of a vector of rules and metrics
-    mean: Floats  # (rules, layers, values)
-    squares: Floats  # sum over trials of (value - mean)^2, of the same shape
+    mean: FloatArray  # (rules, layers, values)
+    squares: FloatArray  # sum over trials of (value - mean)^2, of the same shape
 
     def merge(self, following: Self) -> Self:
         """Both chunks together, as in `Moments.merge`."""
@@ -200,7 +201,7 @@ def measure(cell: Cell, trials: int, rng: np.random.Generator) -> StackMeasureme
     return StackMeasurement(moments, mean, squares)
 
 
-def _stack(cell: Cell, rng: np.random.Generator) -> Floats:
+def _stack(cell: Cell, rng: np.random.Generator) -> FloatArray:
     """The values of one stack, (rules, layers + 1, values); the last row is the stream above."""
     shared = rng.standard_normal(cell.width)
     own = rng.standard_normal((cell.n_keys, cell.width))

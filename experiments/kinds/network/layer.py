@@ -4,9 +4,9 @@ and the gradients of its parts.
 
 import numpy as np
 
-from experiments.measuring.cells import Floats
 from experiments.measuring.columns import Column
 from sdpa import network
+from sdpa._arrays import FloatArray
 from sdpa.metrics import collision, entropy, max_weight, row_variance
 
 OF_LAYER = (
@@ -34,17 +34,17 @@ def values_of_layer(step: network.Steps, gradient: network.BlockGradients) -> li
     return [*of_stream(step.x), *_of_rows(step), *_of_gradient(gradient)]
 
 
-def of_stream(x: Floats) -> tuple[float, float]:
+def of_stream(x: FloatArray) -> tuple[float, float]:
     """The mean square of the entries of a stream, and the mean cosine of two tokens."""
     directions = x / np.linalg.norm(x, axis=-1, keepdims=True)
     return _mean_square(x), _mean_product(directions)
 
 
-def _mean_square(x: Floats) -> float:
+def _mean_square(x: FloatArray) -> float:
     return float(np.vdot(x, x)) / x.size
 
 
-def _mean_product(vectors: Floats) -> float:
+def _mean_product(vectors: FloatArray) -> float:
     """The mean product of two different vectors, (n, width)."""
     n, total = len(vectors), vectors.sum(axis=0)
     of_pairs = total @ total - np.vdot(vectors, vectors)

@@ -11,11 +11,12 @@ from typing import Self
 
 import numpy as np
 
-from experiments.measuring.cells import Floats, Row
+from experiments.measuring.cells import Row
 from experiments.measuring.columns import Column
 from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.sampling import SampledCell
 from sdpa import softmax
+from sdpa._arrays import FloatArray
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Cell(SampledCell):
 class RowsMeasurement:
     """The scores q.k of every draw, before any divisor."""
 
-    scores: Floats  # (draws, n_queries, n_keys)
+    scores: FloatArray  # (draws, n_queries, n_keys)
 
     def merge(self, following: Self) -> Self:
         """The draws of both chunks, in order."""
@@ -68,7 +69,7 @@ def tabulate(cell: Cell, measurement: RowsMeasurement) -> dict[str, Iterator[Row
     return {MEASURED: _rows(cell, measurement.scores)}
 
 
-def _rows(cell: Cell, scores: Floats) -> Iterator[Row]:
+def _rows(cell: Cell, scores: FloatArray) -> Iterator[Row]:
     if (visible := cell.visible(slice(0, cell.n_queries))) is not None:
         scores = np.where(visible, scores, -np.inf)
     for of_rule in cell.by_rule():

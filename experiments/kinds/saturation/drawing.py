@@ -24,12 +24,13 @@ from experiments.figures.style import (
 from experiments.figures.words import divided, named, values_of
 from experiments.kinds.figures import FIGURES
 from experiments.kinds.support import is_few
-from experiments.measuring.cells import CELL, Cell, Floats
+from experiments.measuring.cells import CELL, Cell
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.measuring.sampling import SampledCell
 from experiments.tables.crossings import EQUAL, NORM_STATISTICS, NORMS
 from experiments.tables.rows import sizes_of
 from sdpa import PairLaw
+from sdpa._arrays import FloatArray
 
 _LEAST_RATIO = 1 / 16  # on the axis of changed assumptions
 _MOST_SPACING = 0.27  # at most, between the points of the scalings of a cell
@@ -92,7 +93,7 @@ def _plot_ratios(
     ax: Axes,
     rows: pd.DataFrame,
     metric: str,
-    at: Floats,
+    at: FloatArray,
     *,
     color: Colour,
     label: str,

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from experiments.measuring.cells import Floats
 from experiments.studies.examples.steps import (
     Example,
     Names,
@@ -26,6 +25,7 @@ from experiments.studies.examples.steps import (
     step,
 )
 from sdpa import Trace, compare_scaling, entropy, softmax, trace
+from sdpa._arrays import FloatArray
 
 _GIVEN = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 EXAMPLES: dict[str, Example] = {}  # by name, which is that of the function
@@ -146,7 +146,7 @@ def cat_sat_down() -> list[Step]:
 
 def _drawn(
     rng: np.random.RandomState, d_k: int, of_tokens: float, of_weights: float
-) -> tuple[Floats, Floats]:
+) -> tuple[FloatArray, FloatArray]:
     """Four tokens X of width 8, then the projections W_q, W_k and W_v, (3, 8, d_k), with these
     standard deviations.
     """
@@ -155,8 +155,8 @@ def _drawn(
 
 
 def _projections(
-    tokens: Floats,
-    weights: Floats,
+    tokens: FloatArray,
+    weights: FloatArray,
     words: Names,
 ) -> list[Step]:
     """Tokens and projections as steps."""
@@ -227,7 +227,7 @@ _SAMPLE = 10_000
 
 
 @cache
-def variances() -> Floats:
+def variances() -> FloatArray:
     """The variance of 10,000 scores at each width of `SWEPT`, (6,); draws follow the session."""
     drawn = (_of_42.standard_normal((2, _SAMPLE, d_k)) for d_k in SWEPT)
     return np.array([np.var((q * k).sum(axis=1)) for q, k in drawn])
@@ -246,7 +246,7 @@ def variance_sweep() -> list[Step]:
     return [step("variances", says, values, [str(d_k) for d_k in SWEPT], columns)]
 
 
-def article_draws(kind: str = "") -> Floats:
+def article_draws(kind: str = "") -> FloatArray:
     """Deviations of scores unscaled and scaled, then mean largest weights, at each of `COMPARED`,
     (4, 5); drawn, or `exact_`.
 

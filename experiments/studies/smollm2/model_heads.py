@@ -15,8 +15,9 @@ import pandas as pd
 from scipy.interpolate import CubicSpline
 
 from experiments.studies.smollm2.divisors import LENGTH, TEXTS, with_errors
-from experiments.studies.smollm2.model import Floats, Pretrained
+from experiments.studies.smollm2.model import Pretrained
 from sdpa import diagnose, row_diagnostics
+from sdpa._arrays import FloatArray
 from sdpa.scaling import SCALED
 from sdpa.theory.gaussian_rows import gaussian_rows
 from sdpa.theory.limits import freezing_sigma
@@ -84,7 +85,7 @@ def by_head_and_layer(model: Pretrained) -> list[pd.DataFrame]:
     return means
 
 
-def heads_of_sequences(q: Floats, k: Floats) -> pd.DataFrame:
+def heads_of_sequences(q: FloatArray, k: FloatArray) -> pd.DataFrame:
     """A row for each group, layer and head, from queries and keys (sequence, layer, head, n, d_k)
     under a causal mask.
     """
@@ -113,7 +114,7 @@ def heads_of_sequences(q: Floats, k: Floats) -> pd.DataFrame:
     return diagnosed[["n_keys", "group", "layer", "head", *QUANTITIES]]
 
 
-def _diagnosed(q: Floats, k: Floats) -> pd.DataFrame:
+def _diagnosed(q: FloatArray, k: FloatArray) -> pd.DataFrame:
     """A row for each group, layer and head."""
     diagnosis = diagnose(
         q.reshape(GROUPS, -1, *q.shape[1:]),
@@ -125,7 +126,7 @@ def _diagnosed(q: Floats, k: Floats) -> pd.DataFrame:
     return pd.DataFrame(diagnosis.columns())
 
 
-def law(spread: npt.ArrayLike, lengths: Lengths) -> Floats:
+def law(spread: npt.ArrayLike, lengths: Lengths) -> FloatArray:
     """The mean entropy share of Gaussian rows of these lengths with given spreads.
 
     A spline goes through exact values; it is off by less than 1e-6.
@@ -142,7 +143,7 @@ def _spline(lengths: Lengths) -> CubicSpline:
     return CubicSpline(np.log(_SIGMAS), shares.mean(axis=1))
 
 
-def _sigma(spread: npt.ArrayLike, lengths: Lengths) -> Floats:
+def _sigma(spread: npt.ArrayLike, lengths: Lengths) -> FloatArray:
     """Scores of the variance sigma^2 have the variance sigma^2 (1 - 1/n) within a row, whose mean
     is the spread squared.
     """
@@ -150,14 +151,14 @@ def _sigma(spread: npt.ArrayLike, lengths: Lengths) -> Floats:
     return np.asarray(np.asarray(spread, np.float64) / np.sqrt(within))
 
 
-def control(name: str, spread: npt.ArrayLike, lengths: Lengths) -> Floats:
+def control(name: str, spread: npt.ArrayLike, lengths: Lengths) -> FloatArray:
     """The mean entropy share of rows of independent scores of another law, from simulated rows."""
     log_sigma = np.log(_sigma(spread, lengths))
     return np.interp(log_sigma, np.log(_SIGMAS), _simulated_shares(name, lengths))
 
 
 @cache
-def _simulated_shares(name: str, lengths: Lengths) -> Floats:
+def _simulated_shares(name: str, lengths: Lengths) -> FloatArray:
     longest = max(lengths)
     rng = np.random.default_rng([*name.encode(), longest])
     scores = CONTROLS[name](rng, (_CONTROL_ROWS, longest))

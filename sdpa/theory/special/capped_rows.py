@@ -25,10 +25,10 @@ from math import ceil, factorial, inf, log, nan, prod
 import numpy as np
 from scipy.special import digamma, expit, ndtr, ndtri, ndtri_exp
 
+from sdpa._arrays import FloatArray
 from sdpa.theory.integrals import (
     HIGHEST,
     RANGE,
-    FloatArray,
     Quadrature,
     UnknownError,
     gauss_panels,

@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sdpa._arrays import FloatArray
 from sdpa.pairs import PairLaw
 from sdpa.row_maps import RowMap
 from sdpa.scaling import Rule, resolve_divisor
 from sdpa.theory.attention import attention_expectations
 from sdpa.theory.gaussian_rows import interpolated
-from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes
+from sdpa.theory.integrals import UnknownError, check_sizes
 from sdpa.theory.query_lengths import gaussian_queries
 from sdpa.theory.row_law import RowLaw, RowLengths, lengths_of, mean_over_lengths, rows_under
 from sdpa.theory.special.capped_rows import mapped_row, sigmoid_row

@@ -26,8 +26,9 @@ from math import ceil, log, sqrt
 import numpy as np
 from scipy.special import ndtri, ndtri_exp, roots_gegenbauer
 
+from sdpa._arrays import FloatArray
 from sdpa.scaling import resolve_divisor
-from sdpa.theory.integrals import FloatArray, UnknownError, check_sizes, hermite_rule, trapezoid
+from sdpa.theory.integrals import UnknownError, check_sizes, hermite_rule, trapezoid
 from sdpa.theory.normal_law import NormalLaw, normal_density
 
 _STEP = 0.28  # of a and b where tau is 0; 0.4 changes an overlap by 2e-9, and 0.2 by 1e-13

@@ -6,7 +6,8 @@ from math import ceil, inf, isinf, log, nan
 
 import numpy as np
 
-from sdpa.tools.auditing.model import Array, Attention, Kind
+from sdpa._arrays import Array
+from sdpa.tools.auditing.model import Attention, Kind
 
 _EMPTY = {"zero": 0.0, "nan": nan, "uniform": 1.0}  # weights, times the number of keys
 _POWERS = {"^1/2": 0.5, "": 1.0, "^1/4": 0.25}

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from sdpa.tools.auditing.model import Array, Attention, in_turn, softmax
+from sdpa._arrays import Array
+from sdpa.tools.auditing.model import Attention, in_turn, softmax
 
 Mistake = Callable[[Attention], Array]
 _FAR = 100  # scores beyond this are in cases where e^s is 0 or not finite

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sdpa._arrays import Array
 from sdpa.masks import NAMES, broadcast_mask, reach_of
 from sdpa.scaling import Rule, resolve_divisor
 from sdpa.tools.auditing.facts import fit, words_of
 from sdpa.tools.auditing.mistakes import MISTAKES, Mistake
-from sdpa.tools.auditing.model import KINDS, Array, Attention, Kind, rounded
+from sdpa.tools.auditing.model import KINDS, Attention, Kind, rounded
 
 Function = Callable[..., Any]  # of arrays
 

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sdpa._arrays import Array
 from sdpa._names import not_among
 from sdpa.row_maps import RowMap
 from sdpa.scaling import SCALED, Rule
 from sdpa.tools.auditing.facts import words_of
 from sdpa.tools.auditing.mistakes import MISTAKES
-from sdpa.tools.auditing.model import KINDS, Array, rounded
+from sdpa.tools.auditing.model import KINDS, rounded
 from sdpa.tools.auditing.probes import Audited, Case, Function, raised
 
 _ROPES = "none", "half", "interleaved"

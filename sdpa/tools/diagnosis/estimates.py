@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sdpa._arrays import FloatArray
+from sdpa._arrays import Array, FloatArray
 from sdpa._names import not_among
 from sdpa.scaling import SCALED, Rule
 from sdpa.theory.gaussian_rows import gaussian_rows
 from sdpa.tools.diagnosis.advice import report
-from sdpa.tools.diagnosis.head_rows import Array, HeadRows, Heads, Mask
+from sdpa.tools.diagnosis.head_rows import HeadRows, Heads, Mask
 from sdpa.tools.diagnosis.quantities import OF_VECTORS, QUANTITIES, Quantity, values_of
 from sdpa.tools.listing import Row, rows_of
 

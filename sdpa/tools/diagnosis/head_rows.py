@@ -6,12 +6,12 @@ A row counts if its query sees two keys or more.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from sdpa._arrays import BoolArray, FloatArray, as_array
+from sdpa._arrays import Array, BoolArray, FloatArray, as_array
 from sdpa.attention import softmax
 from sdpa.masks import broadcast_mask, named_mask
 from sdpa.metrics import SATURATED, row_variance
@@ -21,7 +21,6 @@ from sdpa.softmax_rows import row_diagnostics
 BATCH = "batch"  # the axis of independent sequences
 # The usual leading axes; fewer are the last ones. `np.stack(outputs.attentions)` has all.
 AXES = ("layer", BATCH, "head")
-Array = npt.NDArray[Any]  # of real numbers of any type
 Mask = npt.ArrayLike  # also a name
 _TILE = 2**20  # scores at once: 8 MiB
 # A score so far below the larger of 0 and the largest of its row comes from a finite additive mask.

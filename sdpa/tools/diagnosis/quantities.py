@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sdpa._arrays import FloatArray
-from sdpa.tools.diagnosis.head_rows import Array, HeadRows
+from sdpa._arrays import Array, FloatArray
+from sdpa.tools.diagnosis.head_rows import HeadRows
 
 Sums = Mapping[str, FloatArray]  # by name, (sequences, heads), or (heads,) for all sequences
 

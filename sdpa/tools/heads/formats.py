@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sdpa.tools.diagnosis.head_rows import Array
+from sdpa._arrays import Array
 
 _BFLOAT16 = "V2"  # as NumPy stores a type that it does not know
 _TYPES = {f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "FIU" for size in (1, 2, 4, 8)}

@@ -17,12 +17,11 @@ from typing import Literal
 
 import numpy as np
 
-from sdpa._arrays import BoolArray
+from sdpa._arrays import Array, BoolArray
 from sdpa.masks import broadcast_mask, named_mask
 from sdpa.scaling import SCALED
 from sdpa.tools.diagnosis.head_rows import (
     BATCH,
-    Array,
     Heads,
     hidden_scores,
     naming,

@@ -10,8 +10,8 @@ key weight, as padding, it hides the key.
 
 import numpy as np
 
-from sdpa._arrays import BoolArray
-from sdpa.tools.diagnosis.head_rows import Array, are_weights
+from sdpa._arrays import Array, BoolArray
+from sdpa.tools.diagnosis.head_rows import are_weights
 
 _HIDDEN = 0.01  # of the weight: what rounding may leave on hidden keys
 _STEP = 16  # between the numbers where a tail of small weights is counted
