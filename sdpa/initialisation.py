@@ -20,7 +20,6 @@ import numpy as np
 from sdpa._arrays import FloatArray
 from sdpa._names import not_among
 
-Law = Literal["normal", "uniform"]
 Inverse = tuple[int, int, int]  # (c, p, q) of the variance 1 / (c d_model^p d_k^q)
 
 
@@ -35,7 +34,7 @@ class Scheme:
     """
 
     name: str  # the key in `SCHEMES`
-    law: Law
+    law: Literal["normal", "uniform"]
     of_query: Inverse
     of_key: Inverse | None = None  # None for that of W_Q
 

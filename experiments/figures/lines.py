@@ -53,8 +53,8 @@ def draw_lines(picture: Lines, shown: Shown) -> Drawing:
     if shown.x != picture.by and any(any(line.words) for line in lines):
         are_rules = picture.facet_by != picture.by == "scaling"
         if not label_ends(axes, are_rules=are_rules):
-            not_all = " unscaled, or" * (UNSCALED in {*shown.rows["scaling"]})
-            title = f"scores{not_all} divided by" * are_rules
+            or_none = " unscaled, or" if UNSCALED in {*shown.rows["scaling"]} else ""
+            title = f"scores{or_none} divided by" if are_rules else ""
             legend(axes[0], title, _keys(lines, colours))
     return figure
 

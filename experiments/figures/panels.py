@@ -194,7 +194,7 @@ class _Picture:
         for (value, *_), own in part.groupby([by, *separating], sort=False):
             first = own.iloc[0]
             names = [*naming(first, separating, axes), *named(first, fixed, axes)]
-            others = values_of(first, names) or "plain attention" * bool(separating)
+            others = values_of(first, names) or ("plain attention" if separating else "")
             words = value if by == "scaling" else f"{spoken(by)} = {short(value)}"
             ordered = own.sort_values(x) if is_number(own[x]) else own
             lines.append(

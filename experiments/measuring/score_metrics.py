@@ -25,7 +25,7 @@ class ScoreMetric(Metric):
 
 
 @runtime_checkable
-class _OfLaw(Protocol):
+class _CellWithLaw(Protocol):
     """A cell with one scaling, and the joint law of its queries and keys."""
 
     d_k: int
@@ -36,7 +36,7 @@ class _OfLaw(Protocol):
 
 def _exact(name: str, formula: str) -> Exact:
     def arguments(cell: Cell) -> tuple[object, ...]:
-        if not isinstance(cell, _OfLaw):
+        if not isinstance(cell, _CellWithLaw):
             raise TypeError(f"expected a cell with a joint law, got {cell!r}")
         # no divisor changes the kurtosis
         divisor = () if name == "score_kurtosis" else (cell.divisor,)

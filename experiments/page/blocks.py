@@ -118,7 +118,7 @@ def _figures(_: Source) -> str:
             code(name),
             figure.shows,
             figure.lines.x if figure.lines else "",
-            "yes" * (name in default_figures(figure.of)),
+            "yes" if name in default_figures(figure.of) else "",
         )
         for name, figure in FIGURES.items()
     ]

@@ -37,7 +37,7 @@ class Nodes(NamedTuple):
     across: FloatArray | float
 
 
-class Law(Protocol):
+class ScoreLaw(Protocol):
     """The law of independent scores."""
 
     @property

@@ -27,7 +27,7 @@ from math import factorial
 import numpy as np
 
 from sdpa._arrays import FloatArray
-from sdpa.theory.integrals import Law, Nodes
+from sdpa.theory.integrals import Nodes, ScoreLaw
 
 Index = tuple[int, int, int]  # (k, q, a)
 Indices = tuple[Index, ...]
@@ -95,7 +95,7 @@ class Integrands:
 
     def __init__(
         self,
-        laws: Sequence[Law],
+        laws: Sequence[ScoreLaw],
         unit: float,
         u: FloatArray,
         weights: float | FloatArray,

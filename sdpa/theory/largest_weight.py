@@ -44,7 +44,7 @@ from sdpa.theory.integrals import (
     RANGE,
     STEP,
     ComplexArray,
-    Law,
+    ScoreLaw,
     gauss_panels,
     trapezoid,
 )
@@ -103,7 +103,7 @@ def others(counts: Sequence[float], group: int) -> FloatArray:
     return np.asarray(np.array(counts) - is_own)
 
 
-def log_below(law: Law, scores: FloatArray) -> FloatArray:
+def log_below(law: ScoreLaw, scores: FloatArray) -> FloatArray:
     """ln A, (scores m, nodes of v), A = P(s < m) - E[1(s < m) (1 - exp(-e^(v + s - m)))]."""
     reach = float(scores.max()) - law.lowest
     length = min(RANGE + 5, max(reach, law.resolution))
@@ -119,7 +119,7 @@ def _missing(x: FloatArray) -> FloatArray:
 
 
 def means_below(
-    law: Law,
+    law: ScoreLaw,
     scores: FloatArray,
     edges: FloatArray,
     functions: Callable[[FloatArray], Any],
@@ -190,7 +190,7 @@ def terms_for(width: float) -> int:
 
 
 def log_transform(
-    law: Law,
+    law: ScoreLaw,
     scores: FloatArray,
     c: float,
     terms: int,

@@ -71,7 +71,8 @@ def _function(target: str) -> Callable[..., object]:
         message = (
             f"expected {_TARGET}, importable here, got {target}: {type(error).__name__}: {error}"
         )
-        message += "; leave out .py" * (".py:" in target)
+        if ".py:" in target:
+            message += "; leave out .py"
         raise argparse.ArgumentTypeError(message) from error
     if not callable(function):
         raise argparse.ArgumentTypeError(f"expected {_TARGET}, got {target}, which is no function")

@@ -99,7 +99,8 @@ def read_as(layer: Layer) -> str:
     q, k = layer.q, layer.k
     axes = *layer.axes, *(("query", "key") if k is None else ("position", "d_k"))
     text = f"{layer.options.kind} of shape {layer.saved} read as ({', '.join(axes)})"
-    text += f" = {q.shape}" * (layer.saved != q.shape)
+    if layer.saved != q.shape:
+        text += f" = {q.shape}"
     leading = "batch" if k is None else "batch, or q.reshape for heads side by side"
     other = {3: leading, 4: "layer,head", 5: "batch,layer,head"}.get(len(axes))
     if other and not layer.options.axes and layer.documents == (slice(None),):
@@ -151,7 +152,7 @@ def notes(layers: Sequence[Layer], table: Sequence[Row], advised: Mapping[str, s
         "inf and makes the weights of its row nan, or -inf and hides its key.": (
             reached > 65504 and layers[0].q.itemsize == 2
         ),
-        f"Packed documents: {'unless the model keeps them apart, ' * (layers[0].k is not None)}"
+        f"Packed documents: {'unless the model keeps them apart, ' if layers[0].k is not None else ''}"
         f"{fmean(leaving):.2%} of the weight leaves its document, and {max(leaving):.2%} in the head "
         "where it is most.": OUTSIDE_DOCUMENT.name in table[0],
         f"Masks show {shown_keys:.0%} of the keys of a sequence. In a file, True or 1 is a visible key: "

@@ -87,7 +87,8 @@ def advice(table: Sequence[Row]) -> dict[str, str]:
         heads = [head for head in table if _holding(head)[name]]
         if heads:
             names = [" ".join(f"{x} {head[x]}" for x in indices([head])) for head in heads]
-            named = f" ({', '.join(names[:_NAMED])}{', ...' * (len(names) > _NAMED)})" * any(names)
+            first = f"{', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''}"
+            named = f" ({first})" if any(names) else ""
             # If all heads are wide, the cause is rather the scale than what one learned.
             are_all = name == "wide" and len(heads) == len(table)
             sentences["undivided" if are_all else name] = (

@@ -188,7 +188,7 @@ def estimates_of(
         raise ValueError(
             "expected a query that sees two keys or more in each head, got none in "
             f"{np.count_nonzero(rows == 0)} of {rows.size}, the first {', '.join(heads.shape)} {first}"
-            f"{hint * (heads.k is None)}"
+            f"{hint if heads.k is None else ''}"
         )
     exact = [gaussian_values(head) if has_exact else {} for head in measured]
     estimates = {}

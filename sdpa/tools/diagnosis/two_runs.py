@@ -114,7 +114,7 @@ def report(table: Sequence[Row]) -> str:
     columns = {
         quantity.name: (
             f"{{{quantity.name}:.4g}}",
-            f"{quantity.meaning}{', in ' * bool(quantity.unit)}{quantity.unit}",
+            f"{quantity.meaning}{', in ' if quantity.unit else ''}{quantity.unit}",
         )
         for quantity in COMPARED
     }
