@@ -52,7 +52,7 @@ FUNCTIONS: dict[str, Callable[..., float]] = {
     "max": max,
     "min": min,
 }
-_OF_TWO = ("max", "min")
+_TWO_ARGUMENTS = ("max", "min")
 # What a function without its brackets, or a name of other programs, may mean.
 _MEANT = {
     "ln": "ln(n_keys)",
@@ -222,7 +222,7 @@ def _compiled(node: ast.expr) -> Formula:
         case ast.Name("n_keys"):
             return lambda _d_k, n_keys: n_keys
         case ast.Call(ast.Name(name), given, []) if name in FUNCTIONS:
-            if len(given) != (2 if name in _OF_TWO else 1):
+            if len(given) != (2 if name in _TWO_ARGUMENTS else 1):
                 raise _RefusedError
             inner = [_compiled(argument) for argument in given]
             return lambda *sizes: FUNCTIONS[name](*(formula(*sizes) for formula in inner))

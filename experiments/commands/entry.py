@@ -31,7 +31,7 @@ from experiments.running.workers import LocalWorkers, default_jobs
 from experiments.tables.reporter import Reporter
 from experiments.tables.study import Study
 
-_OF_MAPPINGS = SHIPPED_RESULTS / PYTHON
+_MAPPINGS_FOLDER = SHIPPED_RESULTS / PYTHON
 
 
 class RunResults(Study):
@@ -95,7 +95,7 @@ def run(
         if "sweeps" not in config:
             got = ", ".join(map(str, config))
             raise UsageError(f"config: expected the keys seed and sweeps, got {got or 'none'}")
-        folder = require_folder(Path(folder or _OF_MAPPINGS))
+        folder = require_folder(Path(folder or _MAPPINGS_FOLDER))
         path = folder / "sweeps.yaml"
         plain = json.loads(json.dumps(dict(config), default=_listed))
         with locked(folder):  # another run may use it

@@ -14,7 +14,7 @@ from experiments.running.workers import LocalWorkers
 from experiments.tables.reporter import Reporter
 from experiments.tables.study import Study
 
-_ONE = LocalWorkers(1)
+_ONE_WORKER = LocalWorkers(1)
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Job:
     config: Config
     results: Path
     report: Reporter
-    workers: Workers = _ONE
+    workers: Workers = _ONE_WORKER
     names: Sequence[str] = ()
     jobs: int | None = None
     formats: Sequence[str] = ()

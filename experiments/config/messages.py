@@ -50,7 +50,7 @@ _OTHER_WORDS = {
 
 # Numbers of heads of keys in the words of other programs, and the end of the message on them.
 _SHARED_KEYS = "kv|key_value|query_group"
-_OF_SHARED_KEYS = (
+_SHARED_KEYS_MESSAGE = (
     "; heads that share keys (grouped queries) keep their width and the law of each row, but their "
     "rows depend on each other, so that errors come from trials: leave it out, or in experiment: "
     "saturation, count all queries that share keys in n_queries, such as 256 for 4 heads of 64"
@@ -132,7 +132,7 @@ def _known_keys(key: str, experiment: str, *, in_variant: bool) -> str:
         known = axis_names(load_experiment(experiment).cell)
     if re.search(_SHARED_KEYS, key.lower()):
         every = ", expected none: every head has keys of its own"
-        return _OF_SHARED_KEYS if "n_queries" in known else every
+        return _SHARED_KEYS_MESSAGE if "n_queries" in known else every
     meant = other or nearest(key[:80], known)
     return did_you_mean(meant) if meant else f", {_one_of(known)}"
 

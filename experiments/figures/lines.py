@@ -28,7 +28,9 @@ from experiments.tables.results import Results
 from sdpa._arrays import FloatArray
 from sdpa.scaling import UNSCALED
 
-_LOOKS = [*zip("osD^vP*X" * 3, ("-", "--", ":") * 8, strict=True)]  # markers and dashes
+_MARKERS_AND_DASHES = [
+    *zip("osD^vP*X" * 3, ("-", "--", ":") * 8, strict=True)
+]  # markers and dashes
 _LEAST_WIDTH = 6.0  # of a figure, for its caption
 _BELOW_WORDS = 0.85  # the height of the line of a crossing
 
@@ -63,7 +65,7 @@ def _keys(lines: Sequence[Line], colours: Mapping[object, Colour]) -> dict[str, 
     """A key for each colour, and for the marker and dashes of each combination of other axes."""
     keys = {line.words[0]: Line2D([], [], color=colours[line.value]) for line in lines}
     for line in lines:
-        marker, dashes = _LOOKS[line.place % len(_LOOKS)]
+        marker, dashes = _MARKERS_AND_DASHES[line.place % len(_MARKERS_AND_DASHES)]
         keys[line.words[1]] = Line2D([], [], color=INK, marker=marker, linestyle=dashes)
     return keys
 
@@ -108,7 +110,7 @@ def _draw_line(ax: Axes, line: Line, x: str, metric: str, colour: Colour) -> Non
     through these, and through the points where none is known.
     """
     rows = line.rows
-    marker, dashes = _LOOKS[line.place % len(_LOOKS)]
+    marker, dashes = _MARKERS_AND_DASHES[line.place % len(_MARKERS_AND_DASHES)]
     known = rows.filter(regex=f"^{metric}_(exact|law)$").dropna(axis="columns", how="all")
     for _, exact in known.items():
         through = exact.fillna(rows[metric]) if is_number(rows[x]) else exact

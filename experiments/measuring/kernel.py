@@ -31,7 +31,7 @@ from sdpa.row_maps import MappedRows
 from sdpa.softmax_rows import RowDiagnostics, row_diagnostics
 
 # The metrics of which a table shows the columns first.
-_FIRST = {
+_FIRST_METRICS = {
     "score_variance",
     "max_weight",
     "entropy",
@@ -146,9 +146,9 @@ class Kernel(Generic[C]):
     def experiment(self, name: str, cell: type[C]) -> Experiment[C, RowMeasurement]:
         """The experiment of a folder's name that measures these metrics in cells of a class.
 
-        A table begins with the metrics of `_FIRST`, and has the others in their order.
+        A table begins with the metrics of `_FIRST_METRICS`, and has the others in their order.
         """
-        in_order = sorted(self.metrics, key=lambda metric: metric.name not in _FIRST)
+        in_order = sorted(self.metrics, key=lambda metric: metric.name not in _FIRST_METRICS)
         trials = Column("trials", "int", "independent draws of (Q, K)")
         return Experiment(
             name,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from experiments.running.work import Task
 
 _GIB = 2**30
-_OF_CONTAINER = Path("/sys/fs/cgroup/memory.max")
+_CONTAINER_MEMORY = Path("/sys/fs/cgroup/memory.max")
 _QUEUED_PER_WORKER = 3
 _FEW = 3
 _BRIEF = 1.0  # seconds of one worker, as estimated
@@ -84,7 +84,7 @@ def machine_memory() -> int:
     """Bytes of this machine, or those that its container may use, if fewer; in use or not."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with suppress(OSError, ValueError):  # the word "max", without a limit
-        memory = min(memory, int(_OF_CONTAINER.read_text()))
+        memory = min(memory, int(_CONTAINER_MEMORY.read_text()))
     return memory
 
 

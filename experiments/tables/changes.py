@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 Kind = Literal["new", "unchanged", "equal to rounding", "different", "removed"]
 ROUNDING: Kind = "equal to rounding"
 _VALUE_RTOL = 1e-9
-_OF_ERROR = 1e-3  # of the standard error of a value
-_TEST_RTOL, _OF_TESTED = 1e-4, 1e-9  # of an error or a number of a test; of the value behind it
+_ERROR_RTOL = 1e-3  # of the standard error of a value
+_TEST_RTOL, _TESTED_RTOL = 1e-4, 1e-9  # of an error or a number of a test; of the value behind it
 _TESTS = ("error", "z", "p_value", "statistic")
 
 
@@ -130,11 +130,11 @@ def _allowed(name: str, table: dict[str, FloatArray]) -> FloatArray:
     base = re.sub("_(se|low|high|exact)$", "", name)
     if name in _TESTS or name.endswith("_se"):
         tested = size("measured" if name == "error" else base)
-        return _TEST_RTOL * number + _OF_TESTED * tested + _OF_ERROR * (name == "z")
+        return _TEST_RTOL * number + _TESTED_RTOL * tested + _ERROR_RTOL * (name == "z")
     error = size(f"{base}_se")
     if base in ("measured", "exact"):  # in verdicts, where the error of a median is relative
         error = np.minimum(size("error"), number)
     if f"{base}_high" in table and f"{base}_se" not in table:
         error = np.nan_to_num((table[f"{base}_high"] - table[f"{base}_low"]) / 4)
-    allowed: FloatArray = np.fmax(_VALUE_RTOL * number, _OF_ERROR * error)
+    allowed: FloatArray = np.fmax(_VALUE_RTOL * number, _ERROR_RTOL * error)
     return allowed

@@ -33,7 +33,7 @@ EQUAL = 1.0
 TENTH = 0.1
 _RATIO = ["ratio", "ratio_low", "ratio_high"]
 _SMALLEST = np.finfo(float).tiny  # replaces an interval's end of 0, so that it has a logarithm
-_OF_SCALED = "_of_scaled"  # ends the columns of the scaled row in a pair
+_SCALED_SUFFIX = "_of_scaled"  # ends the columns of the scaled row in a pair
 _MIN_D_K = 4  # needed to interpolate a crossing
 _STEPS = 64  # places of an interpolated curve between neighbours, for the ends of its interval
 
@@ -96,12 +96,12 @@ def norm_ratios(results: Results) -> pd.DataFrame:
     point = results.axes.among(table)
     unscaled, scaled = (table[table["scaling"] == name] for name in (UNSCALED, SCALED))
     # Joined once: pandas takes long to compare axes.
-    pairs = unscaled.merge(scaled, on=point, suffixes=("", _OF_SCALED))
+    pairs = unscaled.merge(scaled, on=point, suffixes=("", _SCALED_SUFFIX))
     if table["d_k"].nunique() < 2 or pairs.empty:
         return pd.DataFrame()
     tables = []
     for norm, (metric, times_divisor) in NORMS.items():
-        factor = pairs["divisor"] / pairs[f"divisor{_OF_SCALED}"] if times_divisor else 1.0
+        factor = pairs["divisor"] / pairs[f"divisor{_SCALED_SUFFIX}"] if times_divisor else 1.0
         for statistic, suffix in NORM_STATISTICS.items():
             ratio = _ratio(pairs, f"{metric}{suffix}", factor)
             tables.append(pairs[point].assign(**ratio, norm=norm, statistic=statistic))
@@ -114,14 +114,14 @@ def _ratio(
     """The ratio of one metric of pairs of rows, times a factor; empty if one of the norms is 0."""
 
     def over(upper: str, lower: str) -> "pd.Series[float]":
-        return factor * pairs[f"{metric}{upper}"] / pairs[f"{metric}{lower}{_OF_SCALED}"]
+        return factor * pairs[f"{metric}{upper}"] / pairs[f"{metric}{lower}{_SCALED_SUFFIX}"]
 
     high = over("_high", "_low")
     # A norm too small for a double is 0 and has no ratio.
-    known = (pairs[metric] > 0) & (pairs[f"{metric}_low{_OF_SCALED}"] > 0) & np.isfinite(high)
+    known = (pairs[metric] > 0) & (pairs[f"{metric}_low{_SCALED_SUFFIX}"] > 0) & np.isfinite(high)
     few = [
         np.where(is_few(pairs[f"{FEW_DRAWS}{rows}"], metric), name, "")
-        for name, rows in ((UNSCALED, ""), (SCALED, _OF_SCALED))
+        for name, rows in ((UNSCALED, ""), (SCALED, _SCALED_SUFFIX))
     ]
     return {
         "ratio": over("", "").where(known),

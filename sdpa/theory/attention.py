@@ -20,12 +20,12 @@ from sdpa.pairs import PairLaw
 from sdpa.scaling import Rule, resolve_divisor
 from sdpa.theory.integrals import check_sizes
 from sdpa.theory.row_law import RowLaw, RowLengths, lengths_of, mean_over_lengths
-from sdpa.theory.row_moments import OF_ONE_KEY, RowMetrics, row_means
+from sdpa.theory.row_moments import ONE_KEY_MEANS, RowMetrics, row_means
 from sdpa.theory.scores import row_variance
 
 # Where a correlation saturates all but one in 10^10 rows, integrals lose the few that carry these
 # means.
-_OF_UNSATURATED = (
+_UNSATURATED_MEANS = (
     "entropy",
     "jacobian_trace",
     "jacobian_square",
@@ -143,7 +143,7 @@ def _expectations(
         return np.array(row_means(RowLaw(d_k, length, divisor, law)))
 
     # Interpolated over lengths, a probability near 0 may come out below it.
-    means = np.maximum(mean_over_lengths(values, np.array(OF_ONE_KEY), n_keys, shortest), 0.0)
+    means = np.maximum(mean_over_lengths(values, np.array(ONE_KEY_MEANS), n_keys, shortest), 0.0)
     row = RowMetrics(*means.tolist())
     least = _LEAST_SHARE if shortest is None else _LEAST_INTERPOLATED
     if law.correlation or law.normalize != "none":
@@ -151,7 +151,7 @@ def _expectations(
     if row.saturated_rows < least:
         row = row._replace(saturated_rows=0.0)
     if law.correlation and row.jacobian_trace < _LEAST_TRACE:
-        row = row._replace(**dict.fromkeys(_OF_UNSATURATED, nan))
+        row = row._replace(**dict.fromkeys(_UNSATURATED_MEANS, nan))
     return AttentionExpectations(
         max_weight=row.max_weight,
         entropy=row.entropy,

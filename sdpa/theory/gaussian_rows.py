@@ -27,7 +27,7 @@ from sdpa.theory.rows import GaussianRow, Row
 Function = Callable[[Row], float]
 RowFunction = Callable[..., FloatArray]  # values at sigma and n_keys, and further arguments
 
-OF_GAUSSIAN_ROWS = ("max_weight", "entropy", "jacobian_square", "saturated_rows")
+GAUSSIAN_ROW_MEANS = ("max_weight", "entropy", "jacobian_square", "saturated_rows")
 _NODES = 12  # of an octave; 8 change P of 5,000 keys by 4e-5, 10 by 2e-7, and 16 by 2e-9
 _CHEBYSHEV = np.polynomial.chebyshev.chebpts1(_NODES)
 LOG_UNSATURATED = log1p(-SATURATED)
@@ -142,7 +142,7 @@ def _first_octave(n_keys: float) -> int:
 
 
 def gaussian_rows(
-    sigma: FloatArray, n_keys: IntArray, names: Sequence[str] = OF_GAUSSIAN_ROWS
+    sigma: FloatArray, n_keys: IntArray, names: Sequence[str] = GAUSSIAN_ROW_MEANS
 ) -> FloatArray:
     """E max w, E H in nats, E |J|_F^2 and P(max w > 0.99), for a sigma and length per row.
 
@@ -156,7 +156,7 @@ def gaussian_rows(
     """
     jacobian_square = (1 - 1 / n_keys) / n_keys
     uniform = 1 / n_keys, np.log(n_keys), jacobian_square, np.zeros(len(n_keys))
-    of_name = dict(zip(OF_GAUSSIAN_ROWS, uniform, strict=True))
+    of_name = dict(zip(GAUSSIAN_ROW_MEANS, uniform, strict=True))
     values = np.column_stack([of_name[name] for name in names])
     piece_of = np.where(sigma > _LEAST_SIGMA, pieces(n_keys), 0)
     for piece in np.unique(piece_of[piece_of > 0]).tolist():

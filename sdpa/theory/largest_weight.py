@@ -49,8 +49,8 @@ from sdpa.theory.integrals import (
     trapezoid,
 )
 
-V, _V_STEP = trapezoid(-RANGE, HIGHEST, STEP)
-OF_LARGEST = _V_STEP * np.exp(V - np.exp(V))
+NODES, _NODE_STEP = trapezoid(-RANGE, HIGHEST, STEP)
+NODE_WEIGHTS = _NODE_STEP * np.exp(NODES - np.exp(NODES))
 # Edges of panels below the largest score as shares of the whole width, narrower near that score,
 # where weights vary on a scale of 1 in a width of up to 43. Half as many change E max w by 3e-15.
 GRADED = np.array([0, 0.015, 0.04, 0.1, 0.22, 0.5, 1.0])
@@ -93,7 +93,7 @@ def largest_mean(candidates: Sequence[Candidates], counts: Sequence[float]) -> f
     for group, chances, log_below in candidates:
         if counts[group]:
             log_product = np.tensordot(others(counts, group), log_below, 1)
-            mean += counts[group] * float(OF_LARGEST @ (chances @ np.exp(log_product)))
+            mean += counts[group] * float(NODE_WEIGHTS @ (chances @ np.exp(log_product)))
     return mean
 
 
@@ -114,7 +114,7 @@ def log_below(law: ScoreLaw, scores: FloatArray) -> FloatArray:
 
 def _missing(x: FloatArray) -> FloatArray:
     """1 - exp(-e^(v + x)) at every v and x = s - m, (..., nodes of v, nodes of x)."""
-    exponential = np.exp(V[:, None] + x[..., None, :])
+    exponential = np.exp(NODES[:, None] + x[..., None, :])
     return -np.expm1(-exponential)
 
 

@@ -78,9 +78,9 @@ _GENERATOR = (
 #     21, 22  sums of u g and u^2 g below them     23, 24  |keys across q|^2; sum of u^2 g^2 below
 _QUERY, _SECOND, _THIRD, _SQUARES = range(4)
 _LOWER = (_THIRD, *range(4, 9))
-_SUM, _CHI, _LENGTH, _FIRST = range(9, 13)
-_OF_LARGEST = slice(13, 21)
-_OF_SUM, _OF_SQUARES, _ACROSS, _SPREAD = range(21, 25)
+_SUM, _CHI, _LENGTH, _START = range(9, 13)
+_GRADIENTS = slice(13, 21)
+_LOWER_SUM, _LOWER_SQUARES, _ACROSS, _SPREAD = range(21, 25)
 _EXACT = 2 + len(_LOWER)  # scores with their exact law: the largest, the second and the lower ones
 _POWERS = 7  # of weights: tr J^6 needs U_2 to U_7
 _ALONG = ((1, 1), (2, 1), (2, 2))  # powers of u and y in the polynomial of `along_scores`
@@ -102,7 +102,7 @@ _NEARBY = 1e-3
 _WIDEST = 40.0  # of z_1 - z_2: a normal score is never as large; 20 changes a median by 8e-6
 # The lower limit of a root is its upper limit times this: norm / t is larger there than at the root.
 # Values from 1e-14 to 1e-2 change a median by at most 7e-4, because bisections stop elsewhere.
-_FAR = 1e-9
+_LEAST_ROOT = 1e-9
 _LAST_STEP = 2e-3  # of the logarithm of a median; 1e-4 changes one by 5e-4, and 5e-2 by 1e-3
 _STEPS = 30  # of the search, which no setup needs more than five of
 _LEAST = 1e-300  # in place of 0 below a logarithm or a power
@@ -216,7 +216,7 @@ def _largest(shortest: int, longest: int) -> _Largest:
         step = np.log(points[place]) / np.maximum(left, 1)
         log_below = np.where(left > 0, log_below + step, -inf)
         scores.append(ndtri_exp(log_below))
-    first = -ndtri(points[_FIRST] * tail)
+    first = -ndtri(points[_START] * tail)
     others = np.maximum(n_keys - _EXACT, 0)
     return _Largest(tail, first, np.array(scores), log_below, others)
 
@@ -312,7 +312,7 @@ class RowNorms:
         _, u2, *_ = self.u
         mean, product, squares = self._of_gradients()
         across = _across_query(d_k)
-        largest = _normals()[_OF_LARGEST.start] - mean
+        largest = _normals()[_GRADIENTS.start] - mean
         coefficients = squares, -2 * product, 1 + u2
 
         def norm(t: FloatArray) -> FloatArray:
@@ -330,8 +330,8 @@ class RowNorms:
         covariance, and sum u^2 g^2 has the law of Wilson and Hilferty with its exact variance.
         """
         u = self.shares
-        g = _normals()[_OF_LARGEST][1:]
-        of_sum, of_squares, of_spread = _normals()[[_OF_SUM, _OF_SQUARES, _SPREAD]]
+        g = _normals()[_GRADIENTS][1:]
+        of_sum, of_squares, of_spread = _normals()[[_LOWER_SUM, _LOWER_SQUARES, _SPREAD]]
         second, third, fourth = (self.u[k - 1] - (u**k).sum(axis=0) for k in (2, 3, 4))
         second = np.maximum(second, _LEAST_SQUARE)
         third = np.clip(third, 0, second**1.5)  # nothing but rounding in rows of eight keys
@@ -464,7 +464,7 @@ class RowNorms:
 
         def share(level: float) -> float:
             most = np.minimum(level * peak / highest, peak)  # as norm / t falls in t
-            least = level * (_FAR * most / norm(_FAR * most))  # no product underflows
+            least = level * (_LEAST_ROOT * most / norm(_LEAST_ROOT * most))  # no product underflows
             low = np.clip(farthest, least, peak)
             below = share_of(_bisected(lambda t: norm(t) < level, low, most))
             falls = level > lowest

@@ -32,8 +32,8 @@ from sdpa.theory.integrals import (
 from sdpa.theory.integrands import Integrands
 from sdpa.theory.largest_weight import (
     GRADED,
+    NODES,
     Candidates,
-    V,
     log_below,
     log_transform,
     others,
@@ -149,7 +149,7 @@ def _candidates_beside_points(
 ) -> list[Candidates]:
     """Candidates if the law of the single score is so narrow that a few points stand for it."""
     points, shares = own.points()
-    logs_of_points = [np.zeros((len(points), len(V))), log_below(rest, points)]
+    logs_of_points = [np.zeros((len(points), len(NODES))), log_below(rest, points)]
     of_points = Candidates(0, shares, np.array(logs_of_points))
     low, high, _ = rest.largest(count)
     # The weight of a score varies with its distance from the point on a scale of 1, its law with
@@ -164,7 +164,7 @@ def _candidates_beside_points(
     if not len(point):
         return [of_points]
     scores = scores[point, node]
-    log_own = -np.exp(V + (points[point] - scores)[:, None])
+    log_own = -np.exp(NODES + (points[point] - scores)[:, None])
     logs = np.array([log_own, log_below(rest, scores)])
     return [of_points, Candidates(1, chances[point, node], logs)]
 

@@ -59,7 +59,7 @@ class RowMetrics(NamedTuple):
     own_weight: float
 
 
-OF_ONE_KEY = RowMetrics(1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0)
+ONE_KEY_MEANS = RowMetrics(1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0)
 
 
 def row_means(rows: RowLaw) -> RowMetrics:

@@ -38,7 +38,7 @@ def test_tables_are_those_of_the_command_line_and_a_figure_is_drawn(suite, tmp_p
 
 @pytest.mark.usefixtures("in_this_process")
 def test_results_of_a_mapping_stay_when_another_takes_its_folder(tmp_path, monkeypatch):
-    monkeypatch.setattr("experiments.commands.entry._OF_MAPPINGS", tmp_path / "python")
+    monkeypatch.setattr("experiments.commands.entry._MAPPINGS_FOLDER", tmp_path / "python")
     first = run(CONFIG)
     other = run({"seed": 0, "sweeps": {"wide": SWEEP | {"d_k": 16}, "more": SWEEP}})
     assert first.folder == other.folder

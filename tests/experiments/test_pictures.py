@@ -35,7 +35,7 @@ from experiments.kinds.declarations import HOLLOW, READING
 from experiments.kinds.figures import FIGURES, default_figures
 from experiments.kinds.language import cell as language
 from experiments.kinds.network import tables as network
-from experiments.kinds.network.layer import OF_LAYER
+from experiments.kinds.network.layer import LAYER_VALUES
 from experiments.kinds.saturation import drawing as drawing_of_saturation
 from experiments.kinds.support import has_few, rows_of, significant
 from experiments.page.index import make_page
@@ -131,7 +131,7 @@ def filled(table: pd.DataFrame, metrics: list[str], rng) -> pd.DataFrame:
 
 def with_law(table: pd.DataFrame, rng) -> pd.DataFrame:
     """A table of layers with random means, standard errors and laws."""
-    names = [f"{column.name}{end}" for column in OF_LAYER for end in ("", "_se", "_law")]
+    names = [f"{column.name}{end}" for column in LAYER_VALUES for end in ("", "_se", "_law")]
     values = rng.uniform(0.1, 6, (len(table), len(names)))
     return table.join(pd.DataFrame(values, table.index, names))
 

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from sdpa import compare, diagnose, diagnose_scores
 from sdpa.masks import allowed_keys
 from sdpa.theory.gaussian_rows import gaussian_rows
-from sdpa.tools.diagnosis.quantities import OF_VECTORS
+from sdpa.tools.diagnosis.quantities import VECTOR_QUANTITIES
 from tests.numerics import Tensor, normals
 from tests.plain_attention import dot, softmax_of_row
 from tests.plain_rows import of_row
@@ -169,7 +169,7 @@ def test_scores_have_the_diagnosis_of_q_and_k(visible, hidden, mask):
     scores = q @ k.swapaxes(-1, -2) / 3
     found = diagnose_scores(np.where(visible, scores, hidden), mask)
     expected = diagnose(q, k, 3.0, visible)
-    assert set(expected.estimates) - set(found.estimates) == OF_VECTORS
+    assert set(expected.estimates) - set(found.estimates) == VECTOR_QUANTITIES
     assert found.rows.tolist() == expected.rows.tolist()
     for name, (value, error, _) in found.estimates.items():
         unit = 3.0 if name == "unit_divisor" else 1.0  # of these scores, beyond 3

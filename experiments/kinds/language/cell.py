@@ -40,8 +40,8 @@ from experiments.kinds.language.corpus import (
     trained_on,
 )
 from experiments.kinds.language.training import (
-    OF_HEAD,
-    OF_RUN,
+    HEAD_VALUES,
+    RUN_VALUES,
     SMALLEST,
     Recipe,
     embedding_gradient,
@@ -61,7 +61,7 @@ from sdpa.row_maps import NORMALIZERS, Normalizer, RowMap
 
 HISTORY, HEADS = "history", "heads"
 _RECORDS = 5  # of a run, after its start
-_ALSO = (
+_EARLY_STEPS = (
     400,
     1000,
     2000,
@@ -206,7 +206,7 @@ class Cell(ScaledCell):
         [0, 160, 400, 640, 1000, 1440, 2000, 2560, 4000]
         """
         shares = ((i / _RECORDS) ** 2 for i in range(_RECORDS + 1))
-        also = {step for step in _ALSO if step < self.steps}
+        also = {step for step in _EARLY_STEPS if step < self.steps}
         return sorted(also | {round(self.steps * share) for share in shares})
 
     def designs(self) -> Iterator[Design]:
@@ -272,8 +272,8 @@ class Cell(ScaledCell):
 class Runs:
     """The runs of some trials: what each records at its steps."""
 
-    of_runs: FloatArray  # (trials, rules, recorded steps, OF_RUN)
-    of_heads: FloatArray  # (trials, rules, recorded steps, layers, heads, OF_HEAD)
+    of_runs: FloatArray  # (trials, rules, recorded steps, RUN_VALUES)
+    of_heads: FloatArray  # (trials, rules, recorded steps, layers, heads, HEAD_VALUES)
 
     def merge(self, following: Self) -> Self:
         """The runs of both chunks, in order."""
@@ -313,8 +313,8 @@ def _recorded(
 ) -> tuple[FloatArray, FloatArray]:
     """The values of a run and of its heads at the recorded steps."""
     recorded = cell.recorded_steps
-    of_runs = np.full((len(recorded), len(OF_RUN)), _LOSS_OF_ENDED)
-    heads = np.full((len(recorded), cell.layers, cell.n_heads, len(OF_HEAD)), SMALLEST)
+    of_runs = np.full((len(recorded), len(RUN_VALUES)), _LOSS_OF_ENDED)
+    heads = np.full((len(recorded), cell.layers, cell.n_heads, len(HEAD_VALUES)), SMALLEST)
     for step, decoder, outcome in run(cell, design, start, places):
         if step in recorded:
             place = recorded.index(step)
@@ -455,11 +455,11 @@ def tabulate(cell: Cell, runs: Runs) -> dict[str, list[Row]]:
         rows.append(metric_row(METRICS, of_rule, trials, estimates))
         for place, step in enumerate(cell.recorded_steps):
             of_step = of_rule.row_head() | {"trials": trials, "step": step}
-            history.append(of_step | _means(OF_RUN, runs.of_runs[:, i, place]))
+            history.append(of_step | _means(RUN_VALUES, runs.of_runs[:, i, place]))
             for layer, head in np.ndindex(cell.layers, cell.n_heads):
                 where = {"layer": layer + 1, "head": head + 1}
                 values = runs.of_heads[:, i, place, layer, head]
-                heads.append(of_step | where | _means(OF_HEAD, values))
+                heads.append(of_step | where | _means(HEAD_VALUES, values))
     return {MEASURED: rows, HISTORY: history, HEADS: heads}
 
 
@@ -485,12 +485,12 @@ RUNS = Column("trials", "int", "runs of the rule, each from its own start")
 _STEP = Column("step", "int", "steps taken before")
 
 
-HISTORY_COLUMNS = (RULE_COLUMNS[0], RUNS, _STEP, *with_errors(OF_RUN, "runs"))
+HISTORY_COLUMNS = (RULE_COLUMNS[0], RUNS, _STEP, *with_errors(RUN_VALUES, "runs"))
 HEADS_COLUMNS = (
     *(RULE_COLUMNS[0], RUNS, _STEP),
     Column("layer", "int", "number of the layer, from 1"),
     Column("head", "int", "number of the head, from 1"),
-    *with_errors(OF_HEAD, "runs"),
+    *with_errors(HEAD_VALUES, "runs"),
 )
 
 EXPERIMENT = Experiment(

@@ -36,7 +36,7 @@ _AT_BEST = [
     for column in METRICS[0].columns()  # of the loss
 ]
 _LOSSES = names(_AT_BEST)
-_OF_RULE = ["exponent", "divisor", "trials"]
+_RULE_FIELDS = ["exponent", "divisor", "trials"]
 
 
 def bands(results: Results) -> pd.DataFrame:
@@ -55,7 +55,7 @@ def _band(rows: pd.DataFrame) -> Iterator[dict[str, Field]]:
     gaps = (~is_near).cumsum()
     band = rows.loc[is_near & (gaps == gaps[best]), _RATE]
     yield {
-        **rows.loc[best, [*_OF_RULE, *_LOSSES]],
+        **rows.loc[best, [*_RULE_FIELDS, *_LOSSES]],
         "lowest_rate": rows[_RATE].min(),
         "highest_rate": rows[_RATE].max(),
         BEST_RATE: rows.loc[best, _RATE],

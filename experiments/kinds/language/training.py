@@ -21,7 +21,7 @@ SMALLEST = 1e-30  # gradient; smaller ones count as this
 
 # Values of a run at a step, and of a head at a step. Gradients differ by orders of magnitude between
 # runs, so that tables have their geometric mean.
-OF_RUN = (
+RUN_VALUES = (
     Column("test_loss", "float", "cross-entropy of a character of the rest", "", "nats"),
     Column(
         "embedding_gradient",
@@ -30,7 +30,7 @@ OF_RUN = (
         "sqrt(E |dL/dx_0|^2)",
     ),
 )
-OF_HEAD = (
+HEAD_VALUES = (
     Column("spread", "float", "r.m.s. deviation of the scaled scores within a row"),
     Column("entropy_share", "float", "entropy of a row over that of equal weights, mean over rows"),
     Column("max_weight", "float", "largest weight of a row, mean over rows"),
@@ -96,7 +96,7 @@ def embedding_gradient(outcome: Pass) -> float:
 
 
 def of_heads(outcome: Pass, row_map: RowMap) -> FloatArray:
-    """The values of each layer and head, (layers, heads, OF_HEAD), over rows of two keys or more."""
+    """The values of each layer and head, (layers, heads, HEAD_VALUES), over rows of two keys or more."""
     layers = zip(outcome.steps, outcome.to_blocks, strict=True)
     return np.array([_of_layer(steps, gradients, row_map) for steps, gradients in layers])
 

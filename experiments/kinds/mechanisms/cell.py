@@ -137,7 +137,7 @@ def _of_saturation(name: str, old: str = "", new: str = "", **changes: Any) -> R
     )
 
 
-_J = (
+_JACOBIAN = (
     "softmax Jacobian J = diag(w) - w w^T",
     "Jacobian J of the weights to the scaled scores before the cap",
 )
@@ -160,8 +160,8 @@ MECHANISM_METRICS: tuple[KernelMetric, ...] = (
         "entropy of the weights over their sum",
         formula="E H(w / sum w)",
     ),
-    _of_saturation("jacobian_norm", *_J, within=(0, math.inf), min_draws=_MANY),
-    _of_saturation("jacobian_norm_median", *_J),
+    _of_saturation("jacobian_norm", *_JACOBIAN, within=(0, math.inf), min_draws=_MANY),
+    _of_saturation("jacobian_norm_median", *_JACOBIAN),
     _of_saturation("weight_jacobian_norm_median"),
     _of_saturation("query_gradient_norm", "K^T J g", "K^T J^T g", min_draws=_MANY),
     _of_saturation("query_gradient_norm_median", "K^T J g", "K^T J^T g"),

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from annotated_types import Ge, Le, Lt
 
-from experiments.kinds.network.layer import OF_LAYER, of_stream, values_of_layer
+from experiments.kinds.network.layer import LAYER_VALUES, of_stream, values_of_layer
 from experiments.measuring.cells import RULE_COLUMNS, Row, ScaledCell
 from experiments.measuring.columns import Column, Meaning, with_errors
 from experiments.measuring.experiment import MEASURED, Experiment
@@ -110,7 +110,7 @@ class Cell(ScaledCell):
         """
         of_tokens = self.n_keys * (26 * self.width + 9 * self.hidden)
         of_rows = self.n_heads * self.n_keys**2
-        values = 4 * len(self.scaling) * len(OF_LAYER) * (self.chunk_trials + 2)
+        values = 4 * len(self.scaling) * len(LAYER_VALUES) * (self.chunk_trials + 2)
         kept = self.layers * (self._matrices + of_tokens + 3 * of_rows + values)
         return 8 * (kept + 12 * of_rows) + 2**20
 
@@ -209,7 +209,7 @@ def _stack(cell: Cell, rng: np.random.Generator) -> FloatArray:
     tokens = math.sqrt(p) * shared + math.sqrt(1 - p) * own
     blocks = [cell.block(rng) for _ in range(cell.layers)]
     top = rng.standard_normal(tokens.shape)
-    values = np.full((len(cell.scaling), cell.layers + 1, len(OF_LAYER)), np.nan)
+    values = np.full((len(cell.scaling), cell.layers + 1, len(LAYER_VALUES)), np.nan)
     for rule, design in enumerate(cell.designs()):
         steps = network.forward(tokens, blocks, design)
         gradients = network.backward(top, steps, blocks, design)
@@ -219,7 +219,7 @@ def _stack(cell: Cell, rng: np.random.Generator) -> FloatArray:
     return values
 
 
-_PLACE = {column.name: place for place, column in enumerate(OF_LAYER)}
+_PLACE = {column.name: place for place, column in enumerate(LAYER_VALUES)}
 
 
 _End = Literal["first", "last", "above"]
@@ -231,7 +231,7 @@ class StackMetric(Metric):
     """A metric with one value per stack.
 
     Attributes:
-        value: name of its column in OF_LAYER.
+        value: name of its column in LAYER_VALUES.
         end: of the first layer, of the last one or above it.
     """
 
@@ -322,7 +322,7 @@ METRICS = (
 
 _TRIALS = Column("trials", "int", "independent stacks")
 _LAYER = Column("layer", "int", "number of the layer, from 1")
-LAYER_COLUMNS = (RULE_COLUMNS[0], _TRIALS, _LAYER, *with_errors(OF_LAYER, "stacks"))
+LAYER_COLUMNS = (RULE_COLUMNS[0], _TRIALS, _LAYER, *with_errors(LAYER_VALUES, "stacks"))
 
 
 def tabulate(cell: Cell, measured: StackMeasurement) -> dict[str, list[Row]]:

@@ -9,7 +9,7 @@ from sdpa import network
 from sdpa._arrays import FloatArray
 from sdpa.metrics import collision, entropy, max_weight, row_variance
 
-OF_LAYER = (
+LAYER_VALUES = (
     Column("stream", "float", "mean square of the entries of the stream before the layer"),
     Column("cosine", "float", "mean cosine of two tokens before the layer"),
     Column("collision", "float", "sum of the squared weights of a row", "sum_j w_j^2"),
@@ -30,7 +30,7 @@ OF_LAYER = (
 
 
 def values_of_layer(step: network.Steps, gradient: network.BlockGradients) -> list[float]:
-    """The values of a layer, in the order of `OF_LAYER`."""
+    """The values of a layer, in the order of `LAYER_VALUES`."""
     return [*of_stream(step.x), *_of_rows(step), *_of_gradient(gradient)]
 
 
@@ -59,7 +59,7 @@ def _of_rows(step: network.Steps) -> list[float]:
 
 
 def _of_gradient(gradients: network.BlockGradients) -> list[float]:
-    """The last six of `OF_LAYER`: the gradients to the stream, and to queries, keys and values."""
+    """The last six of `LAYER_VALUES`: the gradients to the stream, and to queries, keys and values."""
     norms = [np.vecdot(x, x) for x in (gradients.q, gradients.k, gradients.v)]
     square = _mean_square(gradients.x)
     cosine = _mean_product(gradients.x) / (square * gradients.x.shape[-1])

@@ -26,7 +26,7 @@ from sdpa.theory.special.capped_rows import mapped_row, sigmoid_row
 # Beside a higher sink, rare long queries carry the norms, beyond the precision of the integrals.
 _LEAST_MASS = 1e-4
 _LEAST = 1e-12  # smaller values are lost in the interpolation over the deviation of the scores
-_ALONE = np.array([1.0, 1.0, 0.0, 0.0, 0.0])  # of a key without others and without a sink
+_SINGLE_KEY = np.array([1.0, 1.0, 0.0, 0.0, 0.0])  # of a key without others and without a sink
 
 
 class MappedExpectations(NamedTuple):
@@ -133,7 +133,7 @@ def _softmax_rows(sigma: FloatArray, n_keys: float, row_map: RowMap) -> FloatArr
     if n_keys >= 2:
         return interpolated(sigma, n_keys, mapped_row, row_map.softcap, row_map.one_sink)
     if row_map.one_sink is None:
-        return np.tile(_ALONE, (len(sigma), 1))
+        return np.tile(_SINGLE_KEY, (len(sigma), 1))
     # The weight of the only key is the sigmoid of its score less the logit of the sink.
     rows = _sigmoid_rows(sigma, 1, row_map, row_map.one_sink)
     rows[:, 2] = 0.0

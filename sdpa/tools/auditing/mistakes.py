@@ -9,7 +9,7 @@ from sdpa._arrays import Array
 from sdpa.tools.auditing.model import Attention, in_turn, softmax
 
 Mistake = Callable[[Attention], Array]
-_FAR = 100  # scores beyond this are in cases where e^s is 0 or not finite
+_EXTREME_SCORE = 100  # scores beyond this are in cases where e^s is 0 or not finite
 
 
 def _of_split_heads(a: Attention) -> Array:
@@ -53,16 +53,16 @@ MISTAKES: dict[str, Mistake] = {
         lambda a: softmax(a.scores, sink=a.sink) * ~a.hidden @ a.v
     ),
     "hidden keys have a finite score, such as -10000, or minus the soft cap (huggingface/transformers#12109)": (
-        lambda a: softmax(np.where(a.seen, a.scores, -(a.cap or _FAR))) @ a.v
+        lambda a: softmax(np.where(a.seen, a.scores, -(a.cap or _EXTREME_SCORE))) @ a.v
     ),
     "the sink, 0 if none is expected, is added without the maximum": (
         lambda a: softmax(a.masked, sink=np.nan_to_num(a.sink, neginf=0) + a.top) @ a.v
     ),
     "low rows are lost: the maximum starts above them, or is that of all rows (flashinfer-ai/flashinfer#4267)": (
-        lambda a: np.where(a.top < -_FAR, 0, a.output)
+        lambda a: np.where(a.top < -_EXTREME_SCORE, 0, a.output)
     ),
     "no maximum is subtracted: e^s is 0 or inf (prescient-design/e3tools#3)": (
-        lambda a: np.where(np.abs(a.top) > _FAR, 0, a.output)
+        lambda a: np.where(np.abs(a.top) > _EXTREME_SCORE, 0, a.output)
     ),
     "q·k is more than float16 has, before the scale (PaddlePaddle/Paddle#41933)": (
         lambda a: np.where(np.abs(a.q @ a.k.mT).max(axis=-1, keepdims=True) > 65504, 0, a.output)

@@ -13,7 +13,7 @@ from sdpa.scaling import SCALED, Rule
 from sdpa.theory.gaussian_rows import gaussian_rows
 from sdpa.tools.diagnosis.advice import report
 from sdpa.tools.diagnosis.head_rows import HeadRows, Heads, Mask
-from sdpa.tools.diagnosis.quantities import OF_VECTORS, QUANTITIES, Quantity, values_of
+from sdpa.tools.diagnosis.quantities import QUANTITIES, VECTOR_QUANTITIES, Quantity, values_of
 from sdpa.tools.listing import Row, rows_of
 
 # rows of a larger deviation are one-hot within 1e-5, and integrals over them lose digits
@@ -144,7 +144,7 @@ def diagnosis_of(heads: Heads, *, has_exact: bool = True) -> Diagnosis:
     known = [
         quantity
         for quantity in QUANTITIES
-        if heads.k is not None or quantity.name not in OF_VECTORS
+        if heads.k is not None or quantity.name not in VECTOR_QUANTITIES
     ]
     rows = [[sequence.measured() for sequence in sequences] for sequences in heads.of_each()]
     return estimates_of(known, heads, rows, report, has_exact=has_exact)

@@ -168,7 +168,7 @@ QUANTITIES: tuple[Quantity, ...] = (
     ),
 )
 # The names of those that scores alone do not have.
-OF_VECTORS = {
+VECTOR_QUANTITIES = {
     "q_std",
     "k_std",
     "variance_ratio",

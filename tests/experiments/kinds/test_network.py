@@ -8,7 +8,7 @@ from numpy.random import default_rng
 
 from experiments.config.sweep import Sweep
 from experiments.kinds.network.cell import EXPERIMENT, LAYERS, Cell, measure, tabulate
-from experiments.kinds.network.layer import OF_LAYER
+from experiments.kinds.network.layer import LAYER_VALUES
 from experiments.kinds.network.tables import BY_LAYER, law_of, with_law
 from experiments.measuring.experiment import MEASURED
 from experiments.tables.analyse import agreement
@@ -46,7 +46,7 @@ def test_every_value_of_a_layer_is_that_of_its_definition(name):
     for design in cell.designs():
         pairs += zip(*(values_of_layers(*one, design) for one in drawn), strict=True)
     for row, (one, other) in zip(table, pairs, strict=True):
-        assert {column.name for column in OF_LAYER} == {*one}
+        assert {column.name for column in LAYER_VALUES} == {*one}
         for name in one:
             value, error = (one[name] + other[name]) / 2, abs(one[name] - other[name]) / 2
             assert row[name] == pytest.approx(value, rel=1e-9, abs=1e-12), name
