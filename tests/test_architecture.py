@@ -213,3 +213,11 @@ def test_the_locks_name_no_index_and_agree_and_every_requirement_has_a_hash():
     assert not any(
         "requirements.lock" in versions[tool] for tool in ("pytest", "mypy", "ruff", "hypothesis")
     )
+
+
+def test_names_say_what_a_value_is():
+    vague = {"apart", "each", "found", "knows", "one", "parts", "told", "what"}
+    for name, source in SOURCES.items():
+        nodes = ast.walk(ast.parse(source))
+        names = {getattr(node, field, "") for node in nodes for field in ("id", "arg", "name")}
+        assert vague.isdisjoint(names), name
