@@ -52,7 +52,7 @@ def by_hand(
             "weight_jacobian_norm": xp.sqrt(abs(to_query)) / divisor,
             "query_gradient_norm": xp.sqrt((gradient**2).sum(-1)),
         }
-        of_rows = {
+        row_values = {
             "max_weight": max_weight,
             "entropy": entropy,
             "effective_keys": xp.exp(entropy),
@@ -67,7 +67,7 @@ def by_hand(
             "score_mean": mean,
             "score_variance": (centred**2).mean((-1, -2)),
             "score_fourth_moment": (centred**4).mean((-1, -2)),
-            **{name: metric.mean(-1) for name, metric in of_rows.items()},
+            **{name: metric.mean(-1) for name, metric in row_values.items()},
         }
         for name, norm in norms.items():
             values |= {f"{name}_{q}": xp.quantile(norm, q) for q in _SHARES}

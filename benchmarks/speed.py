@@ -186,8 +186,8 @@ def ratios(bench: pd.DataFrame) -> pd.DataFrame:
     """Seconds of the suite over the sum of those of the floor, and over those of each rival: a row
     per cell, without gradients and then with them.
     """
-    of_cell = [*SIZE, "gradients"]
-    took = bench.pivot_table("seconds", of_cell, "what", sort=False)
+    case = [*SIZE, "gradients"]
+    took = bench.pivot_table("seconds", case, "what", sort=False)
     floor = took.filter(like="floor").sum(axis=1)
     others = took[took.columns.intersection(rivals())]
     quotients = others.assign(floor=floor).rdiv(took["suite"], axis=0).add_prefix("suite / ")

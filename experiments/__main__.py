@@ -213,8 +213,8 @@ def walk(
     with exit_on_error():
         from experiments.studies.examples import walk as examples
 
-        of_own = any((q, k, v, scaling, mask, out))
-        if example and of_own:
+        has_own = any((q, k, v, scaling, mask, out))
+        if example and has_own:
             got = f"got {example} and options of matrices"
             raise UsageError(f"expected an example or your own matrices, {got}")
         if example:
@@ -222,7 +222,7 @@ def walk(
         elif q and k:
             folder = require_folder(out or SHIPPED_RESULTS / "walk")
             examples.walk_own([q, k, v], scaling or "d_k^1/2", mask or "none", folder)
-        elif of_own:
+        elif has_own:
             raise UsageError(
                 "expected both queries and keys, as --q FILE --k FILE (make walk Q=FILE K=FILE)"
             )

@@ -292,9 +292,9 @@ def _for_heads(name: str, values: npt.ArrayLike, queries: FloatArray) -> FloatAr
     repeated for its group.
     """
     array = as_float(name, values, min_ndim=2)
-    heads, of_q = ((1, *x.shape)[-3] for x in (array, queries))
-    is_shared = 1 < heads < of_q and of_q % heads == 0
-    return array.repeat(of_q // heads, axis=-3) if is_shared else array
+    heads, query_heads = ((1, *x.shape)[-3] for x in (array, queries))
+    is_shared = 1 < heads < query_heads and query_heads % heads == 0
+    return array.repeat(query_heads // heads, axis=-3) if is_shared else array
 
 
 def _broadcast_leading(names: str, *arrays: FloatArray) -> None:

@@ -93,13 +93,13 @@ def loss_and_gradients(decoder: Decoder, tokens: IntArray, design: Design) -> Pa
     steps = network.forward(_stream(decoder, tokens), decoder.blocks, design)
     u = decoder.unembedding
     top = u, tokens[:, 1:], design
-    loss, to_x, of_logits = network.next_token_gradients(steps[-1].after, *top)
+    loss, to_x, logit_factors = network.next_token_gradients(steps[-1].after, *top)
     to_blocks = network.backward(to_x, steps, decoder.blocks, design)
     one_hot = np.eye(u.shape[-1], dtype=u.dtype)[tokens[:, :-1]]
     to_weights = Decoder(
         embedding=network.outer(one_hot, to_blocks[0].x),
         blocks=tuple(block.weights() for block in to_blocks),
-        unembedding=network.outer(*of_logits),
+        unembedding=network.outer(*logit_factors),
     )
     return Pass(loss, steps, to_blocks, to_weights)
 
@@ -148,8 +148,8 @@ class Adam:
     def step(self, gradients: Sequence[FloatArray], rates: Sequence[float]) -> None:
         """Change each array along its gradient, with a learning rate of its own."""
         self._t += 1
-        of_mean = 1 - _B1**self._t
-        of_root = math.sqrt(1 - _B2**self._t)
+        mean_share = 1 - _B1**self._t
+        root_share = math.sqrt(1 - _B2**self._t)
         for array, mean, square, gradient, rate in zip(
             self._arrays, self._means, self._squares, gradients, rates, strict=True
         ):
@@ -158,9 +158,9 @@ class Adam:
             square *= _B2
             square += (1 - _B2) * gradient * gradient
             root = np.sqrt(square)
-            root /= of_root
+            root /= root_share
             root += _EPS
-            array -= (rate / of_mean) * mean / root
+            array -= (rate / mean_share) * mean / root
 
 
 OPTIMIZERS: Mapping[OptimizerName, type[Adam | Momentum]] = {"adam": Adam, "momentum": Momentum}

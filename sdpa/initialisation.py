@@ -35,12 +35,12 @@ class Scheme:
 
     name: str  # the key in `SCHEMES`
     law: Literal["normal", "uniform"]
-    of_query: Inverse
-    of_key: Inverse | None = None  # None for that of W_Q
+    query_inverse: Inverse
+    key_inverse: Inverse | None = None  # None for that of W_Q
 
     def variances(self, d_model: int, d_k: int) -> tuple[float, float]:
         """The variances of W_Q and W_K."""
-        inverses = self.of_query, self.of_key or self.of_query
+        inverses = self.query_inverse, self.key_inverse or self.query_inverse
         query, key = (1 / (c * d_model**p * d_k**q) for c, p, q in inverses)
         return query, key
 
@@ -85,6 +85,6 @@ SCHEMES = {
         # The paper also recommends W_Q = 0 at the start, where all weights of a row are equal.
         Scheme("mup", "normal", _MATRIX),
         # the scale is folded in, and scores are unscaled (T5)
-        Scheme("t5", "normal", (1, 1, 1), of_key=_MATRIX),
+        Scheme("t5", "normal", (1, 1, 1), key_inverse=_MATRIX),
     )
 }

@@ -52,8 +52,8 @@ def entropy(weights: npt.ArrayLike) -> FloatArray:
     others = _other_weights(_softmax_rows(weights))
     r = others.sum(axis=-1)
     logarithms = np.log(others, out=np.zeros_like(others), where=others > 0)
-    of_largest = (r - 1) * np.log1p(-r)
-    return np.asarray(of_largest - (others * logarithms).sum(axis=-1))[()]
+    largest_term = (r - 1) * np.log1p(-r)
+    return np.asarray(largest_term - (others * logarithms).sum(axis=-1))[()]
 
 
 def effective_keys(weights: npt.ArrayLike) -> FloatArray:
@@ -147,8 +147,8 @@ def softmax_vjp(weights: npt.ArrayLike, weights_gradient: npt.ArrayLike) -> Floa
     mean = (w * relative).sum(axis=-1, keepdims=True)
     gradient = w * (relative - mean)
     np.put_along_axis(gradient, top, 0.0, axis=-1)
-    of_top = -gradient.sum(axis=-1, keepdims=True)
-    np.put_along_axis(gradient, top, of_top, axis=-1)
+    top_gradient = -gradient.sum(axis=-1, keepdims=True)
+    np.put_along_axis(gradient, top, top_gradient, axis=-1)
     return np.asarray(gradient)
 
 

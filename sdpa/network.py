@@ -121,13 +121,13 @@ class BlockGradients:
     q: FloatArray
     k: FloatArray
     v: FloatArray
-    of_products: dict[str, tuple[FloatArray, FloatArray]]  # h and dL/dy of each y = h W, by name
-    of_gains: dict[str, FloatArray]
+    products: dict[str, tuple[FloatArray, FloatArray]]  # h and dL/dy of each y = h W, by name
+    gains: dict[str, FloatArray]
 
     def weights(self) -> Block:
         """The gradients to all weights: dL/dW = h^T dL/dy, summed over tokens and sequences."""
-        products = {name: outer(*pair) for name, pair in self.of_products.items()}
-        return Block(**products, **self.of_gains)
+        products = {name: outer(*pair) for name, pair in self.products.items()}
+        return Block(**products, **self.gains)
 
 
 def forward(x: FloatArray, blocks: Sequence[Block], design: Design) -> list[Steps]:
@@ -216,12 +216,12 @@ def block_backward(g: FloatArray, step: Steps, block: Block, design: Design) -> 
         g, gains["attention_gain"] = _norm_backward(g, step.attended, block.attention_gain, design)
     products["output"] = step.heads, g
     to_heads = _split(g @ block.output.T, design.n_heads)
-    to_v = _of_groups(step.weights.swapaxes(-1, -2) @ to_heads, design)
+    to_v = _group_sums(step.weights.swapaxes(-1, -2) @ to_heads, design)
     to_weights = to_heads @ _for_queries(step.v, design).swapaxes(-1, -2)
     to_scores = _weights_backward(to_weights, step, design)
     to_scores /= design.divisor * design.gradient_divisor
     to_q = to_scores @ _for_queries(step.k, design)
-    to_k = _of_groups(to_scores.swapaxes(-1, -2) @ step.q, design)
+    to_k = _group_sums(to_scores.swapaxes(-1, -2) @ step.q, design)
 
     to_raw_q, to_gain = _sized_backward(
         _rotate(to_q, design, back=True), step.raw_q, block.query_gain, design
@@ -274,8 +274,8 @@ def _sized_backward(
     """The gradients to vectors of heads and to their gains, from that to `_sized`."""
     to_gain = None
     if gain is not None:
-        of_heads = (g * _sized(heads, None, design)).sum(axis=(-2, -1))
-        to_gain = of_heads.reshape(-1, len(gain)).sum(axis=0).reshape(gain.shape)
+        by_head = (g * _sized(heads, None, design)).sum(axis=(-2, -1))
+        to_gain = by_head.reshape(-1, len(gain)).sum(axis=0).reshape(gain.shape)
         g = g * gain
     return _norm_backward(g, heads, None, design)[0] if design.qk_norm else g, to_gain
 
@@ -344,7 +344,7 @@ def _for_queries(keys: FloatArray, design: Design) -> FloatArray:
     return np.repeat(keys, design.n_heads // design.n_key_heads, axis=-3)
 
 
-def _of_groups(gradient: FloatArray, design: Design) -> FloatArray:
+def _group_sums(gradient: FloatArray, design: Design) -> FloatArray:
     """The sum over the heads of queries that share a head of keys."""
     *leading, _, n, d = gradient.shape
     groups = gradient.reshape(*leading, design.n_key_heads, -1, n, d)

@@ -234,16 +234,16 @@ class RowMap:
         logarithms = np.log(np.where(shares > 0, shares, 1.0))
         entropy = np.asarray(-(shares * logarithms).sum(axis=-1))
         jacobian = _Jacobian(a, b, self._slope(given))
-        of_weights: FloatArray = np.empty(0)
-        of_query = of_weights
+        weight_norm: FloatArray = np.empty(0)
+        query_norm = weight_norm
         if keys is not None:
             vectors = keys_of_scores(given, keys)
-            of_weights = jacobian.norm_with(vectors)
+            weight_norm = jacobian.norm_with(vectors)
         if gradients is not None:
             g = gradients_to_weights(given, gradients, keys)
-            of_query = jacobian.gradient_norm(vectors, g)
+            query_norm = jacobian.gradient_norm(vectors, g)
         largest, mass, norm = w.max(axis=-1), w.sum(axis=-1), jacobian.norm()
-        return MappedRows(largest, mass, entropy, norm, of_weights, of_query)
+        return MappedRows(largest, mass, entropy, norm, weight_norm, query_norm)
 
     def _normalized(self, scores: FloatArray, bias: FloatArray | float = 0.0) -> Normalized:
         """The weights of the scores, with those of the sink, if there is one, at the end of each
@@ -309,17 +309,17 @@ class _Jacobian:
         self.top, self.a_top, self.b, self.t, self.unit = top, a_top, b, t, unit
         self.t_top = np.take_along_axis(t, top, axis=-1)
         self.others = others / unit
-        self.of_top = a_top * rest / unit
+        self.top_factor = a_top * rest / unit
         self.steep = self.others * t
         self.sums = (self.others**2).sum(axis=-1, keepdims=True)
 
     def norm(self) -> FloatArray:
         """|J|_F."""
-        of_others = (self.b * self.unit) ** 2 * (self.sums - self.others**2)
+        other_terms = (self.b * self.unit) ** 2 * (self.sums - self.others**2)
         factor = (1 - self.b * self.unit * self.others) ** 2
-        of_mean = (self.b * self.a_top) ** 2
-        square = np.vecdot(self.steep**2, factor + (of_others + of_mean))
-        at_top = self.t_top**2 * (self.of_top**2 + of_mean * self.sums)
+        mean_term = (self.b * self.a_top) ** 2
+        square = np.vecdot(self.steep**2, factor + (other_terms + mean_term))
+        at_top = self.t_top**2 * (self.top_factor**2 + mean_term * self.sums)
         return np.asarray(self.unit[..., 0] * np.sqrt(square + at_top[..., 0]))
 
     def norm_with(self, keys: FloatArray) -> FloatArray:
@@ -327,11 +327,11 @@ class _Jacobian:
         k_top = self.t_top * np.take_along_axis(keys, self.top, axis=-2)
         product = self.steep @ keys
         centre = self.b * (self.a_top * k_top + self.unit * product)
-        from_top = self.of_top * k_top - self.b * self.a_top * product
-        of_keys = self.steep**2 @ np.vecdot(keys, keys)[..., None]
-        of_centre = self.sums * np.vecdot(centre, centre)[..., None]
+        from_top = self.top_factor * k_top - self.b * self.a_top * product
+        key_terms = self.steep**2 @ np.vecdot(keys, keys)[..., None]
+        centre_term = self.sums * np.vecdot(centre, centre)[..., None]
         mixed = np.vecdot((self.steep * self.others) @ keys, centre)
-        square = (of_keys + of_centre)[..., 0] - 2 * mixed + np.vecdot(from_top, from_top)
+        square = (key_terms + centre_term)[..., 0] - 2 * mixed + np.vecdot(from_top, from_top)
         return np.asarray(self.unit[..., 0] * np.sqrt(np.maximum(square, 0.0)))
 
     def gradient_norm(self, keys: FloatArray, gradients: FloatArray) -> FloatArray:
@@ -339,6 +339,6 @@ class _Jacobian:
         g_top = np.take_along_axis(gradients, self.top, axis=-1)
         mean = self.unit * np.vecdot(self.others, gradients)[..., None]
         through = self.others * (gradients - self.b * (self.a_top * g_top + mean))
-        at_top = self.of_top * g_top - self.b * self.a_top / self.unit * mean
+        at_top = self.top_factor * g_top - self.b * self.a_top / self.unit * mean
         np.put_along_axis(through, self.top, at_top, axis=-1)
         return np.asarray(self.unit[..., 0] * np.linalg.norm((self.t * through) @ keys, axis=-1))

@@ -76,7 +76,7 @@ class Tile:
         1                                          e
         2                                          squared
         3                                          scratch of `dot`, then `other_product`
-        4        of_top, by `gather`
+        4        top_rows, by `gather`
         5                                          `product`
         6        f, by `keep_gradients`
         7                                          y of `query_gradient_square`
@@ -89,7 +89,7 @@ class Tile:
             NumPy takes long for exp(-inf).
         gap: s1 - s2 of each row, (n_draws, n_queries); infinite in a row with one visible key.
         e, squared: buffers of the shape of `below`.
-        of_top: the rows of a matrix that `gather` found.
+        top_rows: the rows of a matrix that `gather` found.
     """
 
     def __init__(self, scores: FloatArray, buffers: FloatArray, *, has_masked: bool) -> None:
@@ -154,9 +154,9 @@ class Tile:
         draws = np.arange(len(self._top)) // n_queries
         rows = self._top % n_keys + n_keys * draws
         width = matrix.shape[-1]
-        self.of_top = shaped(self._free[1], (n_draws, n_queries, width))
+        self.top_rows = shaped(self._free[1], (n_draws, n_queries, width))
         flat = matrix.reshape(n_draws * n_keys, width)
-        np.take(flat, rows, axis=0, out=self.of_top.reshape(len(rows), width), mode="clip")
+        np.take(flat, rows, axis=0, out=self.top_rows.reshape(len(rows), width), mode="clip")
 
     def product(self, rows: FloatArray, matrix: FloatArray) -> FloatArray:
         """Rows times a matrix (n_draws, n_keys, width), in a buffer of its own."""
@@ -177,8 +177,8 @@ class Tile:
     def query_gradient_square(self, exponentials: Exponentials, keys: FloatArray) -> FloatArray:
         """|K^T J g|^2 / (a b)^2 of each row."""
         y = np.multiply(exponentials.e, self._differences, out=shaped(self._free[4], self.e.shape))
-        of_mean = exponentials.a * exponentials.b * self.sum(y)
-        y -= np.multiply(exponentials.e, of_mean[..., None], out=self._scratch)
+        mean_term = exponentials.a * exponentials.b * self.sum(y)
+        y -= np.multiply(exponentials.e, mean_term[..., None], out=self._scratch)
         y.reshape(-1)[self._top] = -self.sum(y).reshape(-1)
         p = self.product(y, keys)
         return np.asarray(np.vecdot(p, p))
@@ -215,10 +215,10 @@ class Distances:
         y = tile.product(exponentials.e, self.matrix)
         y_top = tile.at_top(y)
         half = tile.dot(exponentials.e, y) / 2
-        of_mean = a * a * (exponentials.e1 * y_top - half)
+        mean_term = a * a * (exponentials.e1 * y_top - half)
         spread = tile.dot(exponentials.squared, y) - a * exponentials.e2 * (y_top + b * half)
-        of_keys = tile.dot(exponentials.squared, tile.of_top) + b * spread
-        return np.asarray(of_mean + a * of_keys)
+        key_terms = tile.dot(exponentials.squared, tile.top_rows) + b * spread
+        return np.asarray(mean_term + a * key_terms)
 
 
 @dataclass(frozen=True)
@@ -234,14 +234,14 @@ class Vectors:
         # Processors multiply numbers below the smallest normal one slowly.
         np.copyto(squared, 0.0, where=squared < _SMALLEST)
         p = tile.product(exponentials.e, self.matrix)
-        p -= exponentials.e1[..., None] * tile.of_top
-        of_top = a * a * np.vecdot(p, p)
+        p -= exponentials.e1[..., None] * tile.top_rows
+        top_term = a * a * np.vecdot(p, p)
         p *= (a * b)[..., None]
-        mean = np.add(p, tile.of_top, out=p)
-        of_keys = (squared @ self.squares)[..., 0]
-        squares = of_keys + exponentials.e2 * np.vecdot(mean, mean)
+        mean = np.add(p, tile.top_rows, out=p)
+        key_terms = (squared @ self.squares)[..., 0]
+        squares = key_terms + exponentials.e2 * np.vecdot(mean, mean)
         with_squares = tile.other_product(squared, self.matrix)
-        return np.asarray(of_top + squares - 2 * np.vecdot(with_squares, mean))
+        return np.asarray(top_term + squares - 2 * np.vecdot(with_squares, mean))
 
 
 def products_with(keys: FloatArray, n_queries: int) -> Distances | Vectors:
@@ -264,8 +264,8 @@ def centred(keys: FloatArray) -> FloatArray:
     their squares.
     """
     mean = keys.mean(axis=-2, keepdims=True)
-    of_mean = keys.shape[-2] * np.vecdot(mean, mean)[..., 0]
+    mean_term = keys.shape[-2] * np.vecdot(mean, mean)[..., 0]
     squares = np.vecdot(keys, keys).sum(axis=-1)
-    if (2 * of_mean <= squares).all():
+    if (2 * mean_term <= squares).all():
         return keys
     return np.asarray(keys - mean)

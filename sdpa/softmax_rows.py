@@ -130,11 +130,15 @@ def row_diagnostics(
     given = masked(as_float("scores", scores), mask).astype(np.float64, copy=False)
     c = as_float("divisors", divisors, min_ndim=0)
     has_masked = _check(given, c)
-    of_keys = None if keys is None else _keys(given, keys, has_masked=has_masked)
-    of_loss = None
+    drawn_keys = None if keys is None else _keys(given, keys, has_masked=has_masked)
+    drawn_gradients = None
     if gradients is not None:
-        of_loss = _draws(gradients_to_weights(given, gradients, keys).astype(float, copy=False))
-    gap, sums = _sums(_draws(given), c.ravel().tolist(), of_keys, of_loss, has_masked=has_masked)
+        drawn_gradients = _draws(
+            gradients_to_weights(given, gradients, keys).astype(float, copy=False)
+        )
+    gap, sums = _sums(
+        _draws(given), c.ravel().tolist(), drawn_keys, drawn_gradients, has_masked=has_masked
+    )
     rows = _from_sums(c.reshape(-1, 1, 1), gap, sums)
     shape = (*c.shape, *given.shape[:-1])
     return RowDiagnostics(*(values.reshape(shape) if len(values) else values for values in rows))
@@ -172,12 +176,12 @@ def _sums(
                 tile.keep_gradients(gradients[draws, queries])
             for i, divisor in enumerate(divisors):
                 exponentials = _exponentials(tile, divisor)
-                of_rows = [*exponentials[2:]]
+                row_sums = [*exponentials[2:]]
                 if products is not None:
-                    of_rows.append(products.jacobian_square(tile, exponentials))
+                    row_sums.append(products.jacobian_square(tile, exponentials))
                 if gradients is not None and centred_keys is not None:
-                    of_rows.append(tile.query_gradient_square(exponentials, centred_keys))
-                sums[:, i, draws, queries] = of_rows
+                    row_sums.append(tile.query_gradient_square(exponentials, centred_keys))
+                sums[:, i, draws, queries] = row_sums
     return gap, sums
 
 

@@ -233,7 +233,7 @@ def _rows(results: "Results") -> Iterator[_Rows]:
     sweep, table = results.sweep, results.measured
     written = names(written_columns(results))
     measured = [name for name in written if not name.endswith("_exact")]
-    cells = {of_rule: cell for cell in sweep.cells for of_rule in cell.by_rule()}
+    cells = {rule_cell: cell for cell in sweep.cells for rule_cell in cell.by_rule()}
     for cell, rows in table.groupby(table[CELL].map(cells), sort=False):
         trials = int(rows["trials"].iloc[0]) if "trials" in rows else sweep.trials
         yield _Rows(sweep, cell, rows.index[0] + 1, trials, rows[measured])

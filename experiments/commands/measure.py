@@ -95,8 +95,8 @@ def _analyse_again(job: Job, sweep: Sweep) -> None:
     origin = {name: made.get(name) for name in ("source", "versions")}
     results = analyse(sweep, written)
     raise_all(results.failed)  # no table is left out
-    of_chunks = {table.kind for table in DERIVED_TABLES if table.source not in written}
-    if lost := of_chunks & (written.keys() - results.keys()):
+    from_chunks = {table.kind for table in DERIVED_TABLES if table.source not in written}
+    if lost := from_chunks & (written.keys() - results.keys()):
         got = f"got {', '.join(sorted(lost))}, which need the chunks; run measures them again"
         raise TableError(f"{sweep.name}: expected tables that follow from the main one, {got}")
     for path, change in stored.write(results, origin).items():

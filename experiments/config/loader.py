@@ -116,5 +116,5 @@ def _checked(document: Document) -> Value:
     blocks = document.value.get("sweeps")
     if isinstance(blocks, dict):
         for path, message in block_problems(blocks):
-            document.fault(("sweeps", *path), message, of_key=True)
+            document.fault(("sweeps", *path), message, is_key=True)
     return checked

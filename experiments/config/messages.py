@@ -67,7 +67,7 @@ def note(document: Document, error: ErrorDetails) -> None:
         path = (*path[:2], *path[3:])
     if kind == "extra_forbidden":
         end = _known_keys(str(path[-1]), experiment, in_variant="variants" in path)
-        document.fault(path, f"got an unknown key{end}", of_key=True)
+        document.fault(path, f"got an unknown key{end}", is_key=True)
     elif kind == "missing":
         document.fault(path, "missing key")
     elif kind == "union_tag_not_found":
@@ -86,7 +86,7 @@ def note(document: Document, error: ErrorDetails) -> None:
             listed = [document.written((*path[:-1], i)) for i in range(place)]
             if ")" in written and any(_is_cut(item) for item in listed):
                 return  # the end of a rule whose beginning is a fault already
-        hint = _of_commas(written, expected) if isinstance(place, int) else ""
+        hint = _comma_hint(written, expected) if isinstance(place, int) else ""
         document.fault(path, f"got {written}, {expected}{hint}")
 
 
@@ -95,7 +95,7 @@ def _is_cut(written: str) -> bool:
     return written.count("(") > written.count(")")
 
 
-def _of_commas(written: str, expected: str) -> str:
+def _comma_hint(written: str, expected: str) -> str:
     """A hint at the brackets or quotes that a value with commas misses; empty without commas."""
     if "formula" in expected and _is_cut(written):
         return '; in a list, a rule with a comma stands in quotes: "max(8, d_k^1/2)"'

@@ -65,14 +65,14 @@ class Document:
         self._nodes[()] = root, root
         self.value = self._read_mapping((), root)
 
-    def fault(self, path: KeyPath, message: str, *, of_key: bool = False) -> None:
+    def fault(self, path: KeyPath, message: str, *, is_key: bool = False) -> None:
         """Note a fault of a path, such as sweeps.wide.d_k[2], at its value or its key.
 
         A mapping counts as its key, and so does the mapping that misses the last key of the path.
         """
         path = self._known(path)
         key, value = self._nodes.get(path) or self._nodes[path[:-1]]
-        at_key = of_key or isinstance(value, yaml.MappingNode)
+        at_key = is_key or isinstance(value, yaml.MappingNode)
         self._note(key if at_key else value, path, message)
 
     def written(self, path: KeyPath) -> str:

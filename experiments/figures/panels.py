@@ -123,7 +123,7 @@ class _Picture:
         else:
             groups = _groups(rows, lines.facet_by)[:_MOST_RULES] if lines.facet_by else [rows]
             pairs = [(panel, group) for panel in known for group in groups]
-        return [(panel, _of_panel(group, panel)) for panel, group in pairs]
+        return [(panel, _panel_rows(group, panel)) for panel, group in pairs]
 
     def panel(self, panel: Panel, part: pd.DataFrame) -> ShownPanel:
         """A panel of a part of the rows."""
@@ -230,7 +230,7 @@ def _groups(rows: pd.DataFrame, by: str | list[str]) -> list[pd.DataFrame]:
     return [group for _, group in rows.groupby(by, sort=False)]
 
 
-def _of_panel(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
+def _panel_rows(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
     """The rows of a panel among those of its group."""
     if panel.only and len(rows):
         axis, choose = panel.only

@@ -61,7 +61,7 @@ def shown(figure: Figure, results: Results) -> Shown:
         x = along[0] if is_fixed else lines.x
         rows, panels = panels_of(lines, x, rows, results)
     elif figure.along:
-        rows = _of_cases(figure, rows, axes)
+        rows = _case_rows(figure, rows, axes)
     tables = {name: _beside(rows, other, axes) for name, other in results.items()} | {kind: rows}
     left_out = _left_out(table, rows, axes)
     return Shown(figure.name, results, tables, rows, left_out, lines, x, panels)
@@ -74,7 +74,7 @@ def _beside(rows: pd.DataFrame, table: pd.DataFrame, axes: SweepAxes) -> pd.Data
     return table
 
 
-def _of_cases(figure: Figure, rows: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
+def _case_rows(figure: Figure, rows: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
     """The rows of the first cases, or of the first combination of the other axes."""
     if figure.cases:
         every = cases(rows, axes, figure.along)

@@ -155,5 +155,5 @@ class Figure:
 
     def __post_init__(self) -> None:
         if self.lines and not self.metrics:
-            of_panels = dict.fromkeys(panel.metric for panel in self.lines.panels)
-            object.__setattr__(self, "metrics", tuple(of_panels))
+            panel_metrics = dict.fromkeys(panel.metric for panel in self.lines.panels)
+            object.__setattr__(self, "metrics", tuple(panel_metrics))

@@ -81,8 +81,8 @@ def is_alone_level(rows: Table, metric: str, level: str = SCALED) -> bool:
     """True if a metric is level under one of several rules, and changes under each other one."""
     by_rule = dict(list(rows.groupby("scaling")))
     return len(by_rule) > 1 and all(
-        is_level(of_rule, metric) if rule == level else changes(of_rule, metric)
-        for rule, of_rule in by_rule.items()
+        is_level(own, metric) if rule == level else changes(own, metric)
+        for rule, own in by_rule.items()
     )
 
 

@@ -86,7 +86,7 @@ class Kernel(Generic[C]):
         With the same cell and generator, the numbers under one scaling do not depend on the other
         scalings.
         """
-        (of_gradients,) = rng.spawn(1)  # leaves the draws of Q and K as they are
+        (gradient_rng,) = rng.spawn(1)  # leaves the draws of Q and K as they are
         means, norms = [], []
         for first in range(0, trials, cell.batch_trials):
             count = min(cell.batch_trials, trials - first)
@@ -100,7 +100,7 @@ class Kernel(Generic[C]):
                 visible = cell.visible(query_slice)
                 if visible is not None:
                     scores = np.where(visible, scores, -np.inf)
-                g = of_gradients.standard_normal(scores.shape)
+                g = gradient_rng.standard_normal(scores.shape)
                 # softmax
                 rows = self.softmax(cell, scores, keys, g)
                 # metrics, and their reduction over rows
@@ -113,8 +113,8 @@ class Kernel(Generic[C]):
                 )
             row_means = row_sums.reshape(-1, count) / cell.n_queries
             means.append(np.concatenate([powers / cell.n_scores, row_means]))
-            of_draws = np.concatenate(row_norms, axis=-1)
-            norms.append(of_draws.reshape(-1, count, cell.n_queries))
+            draws = np.concatenate(row_norms, axis=-1)
+            norms.append(draws.reshape(-1, count, cell.n_queries))
         return RowMeasurement(
             Moments.of(np.concatenate(means, axis=-1)),
             Histograms.of(np.concatenate(norms, axis=1)),
@@ -127,20 +127,20 @@ class Kernel(Generic[C]):
         return row_diagnostics(scores, cell.divisors(), keys, gradients=gradients)
 
     @cached_property
-    def _of_rows(self) -> list[RowMetric]:
+    def _row_metrics(self) -> list[RowMetric]:
         return [metric for metric in self.metrics if isinstance(metric, RowMetric)]
 
     @cached_property
     def _means(self) -> list[RowMetric]:
         """The metrics that are a mean over rows, or its root, in order."""
-        return [metric for metric in self._of_rows if metric.kind != "quantile"]
+        return [metric for metric in self._row_metrics if metric.kind != "quantile"]
 
     @cached_property
     def _quantile_sources(self) -> list[PerRow]:
         """The numbers per row behind the quantiles, in order; quantiles of one norm share an
         entry.
         """
-        sources = (metric.source for metric in self._of_rows if metric.kind == "quantile")
+        sources = (metric.source for metric in self._row_metrics if metric.kind == "quantile")
         return list(dict.fromkeys(sources))
 
     def experiment(self, name: str, cell: type[C]) -> Experiment[C, RowMeasurement]:
@@ -167,11 +167,11 @@ class Kernel(Generic[C]):
         moments, trials = measurement.moments, measurement.moments.trials
         shape, unit = ScoreMoments.of(moments, cell.score_centre), np.eye(len(moments.mean))
         rows = []
-        for i, of_rule in enumerate(cell.by_rule()):
+        for i, rule_cell in enumerate(cell.by_rule()):
             estimates: dict[str, tuple[float, float] | Quantile] = {}
             for metric in self.metrics:
                 if isinstance(metric, ScoreMetric):
-                    estimate = metric.compute(shape, of_rule.divisor)
+                    estimate = metric.compute(shape, rule_cell.divisor)
                     estimates[metric.name] = estimate.with_error(moments)
                 elif metric.kind == "quantile":
                     series = i * len(self._quantile_sources) + self._quantile_sources.index(
@@ -183,7 +183,7 @@ class Kernel(Generic[C]):
                     mean = Estimate(float(moments.mean[place]), unit[place])
                     estimate = mean.root() if metric.kind == "root" else mean
                     estimates[metric.name] = estimate.with_error(moments)
-            rows.append(metric_row(self.metrics, of_rule, trials, estimates))
+            rows.append(metric_row(self.metrics, rule_cell, trials, estimates))
         return {MEASURED: rows}
 
 

@@ -57,8 +57,8 @@ def from_theory(
 
     >>> from experiments.measuring.sampling import SampledCell
     >>> from sdpa import PairLaw
-    >>> of_law = from_theory("score_mean", lambda cell: (cell.d_k, 1.0, PairLaw(normalize="l2", query_mean=1.0)))
-    >>> of_law(SampledCell(d_k=4, n_keys=8, scaling=()))
+    >>> mean = from_theory("score_mean", lambda cell: (cell.d_k, 1.0, PairLaw(normalize="l2", query_mean=1.0)))
+    >>> mean(SampledCell(d_k=4, n_keys=8, scaling=()))
     nan
     """
 
@@ -234,8 +234,8 @@ def metric_row(
             value, error = estimate
             row |= {name: value, f"{name}_se": error}
             if metric.kind == "share":
-                of_trial = float(sizes.n_queries) if metric.per == "row" else 1.0
-                low, high = share_interval(value, error, trials, of_trial)
+                per_trial = float(sizes.n_queries) if metric.per == "row" else 1.0
+                low, high = share_interval(value, error, trials, per_trial)
                 row |= {f"{name}_low": low, f"{name}_high": high}
                 enough = True  # the interval of Clopper and Pearson holds for any number of events
             else:
@@ -254,8 +254,8 @@ def relative_error(metrics: Iterable[Metric], rows: Iterable[Row]) -> float:
     for row in rows:
         for metric in metrics:
             if metric.is_precise:
-                of_row = row[metric.name], row[f"{metric.name}_se"]
-                value, error = np.abs(np.array(of_row, dtype=float))
+                pair = row[metric.name], row[f"{metric.name}_se"]
+                value, error = np.abs(np.array(pair, dtype=float))
                 # An error of 0 beside a positive value means that its square was too small for a
                 # double.
                 errors.append(error / value if value > 0 and error > 0 else math.inf)

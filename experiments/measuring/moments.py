@@ -151,16 +151,16 @@ class ScoreMoments:
         fourth = m4 - 4 * m1 * m3 + 6 * m1**2 * m2 - 3 * m1**4
         unit = spread if spread > _LOST * m2 else math.nan
         ratio = fourth / unit**2
-        of_kurtosis = [
+        kurtosis_slopes = [
             (-4 * m3 + 12 * m1 * m2 - 12 * m1**3) / unit**2 + 4 * m1 * ratio / unit,
             6 * m1**2 / unit**2 - 2 * ratio / unit,
             -4 * m1 / unit**2,
             1 / unit**2,
         ]
 
-        def gradient(*of_powers: float) -> FloatArray:
+        def gradient(*by_power: float) -> FloatArray:
             slopes = np.zeros(len(moments.mean))
-            slopes[: len(of_powers)] = of_powers
+            slopes[: len(by_power)] = by_power
             return slopes
 
         return cls(
@@ -169,5 +169,5 @@ class ScoreMoments:
             # error, and the first order, 2 |m1| se(m1), may come out far below the distance of m1^2
             # from its expectation.
             Estimate(spread + square_error, gradient(-2 * m1, 1.0), math.sqrt(2) * square_error),
-            Estimate(ratio - 3, gradient(*of_kurtosis)),
+            Estimate(ratio - 3, gradient(*kurtosis_slopes)),
         )

@@ -177,8 +177,8 @@ class Histograms:
         """
         bins, total = self.series[series], self.trials * self.rows
         below = np.concatenate([[0.0], bins.counts.cumsum() / total])
-        of_squares = bins.rank_sums.cumsum() / (total * self.rows)
-        second_moment = np.concatenate([[0.0], of_squares])
+        squares = bins.rank_sums.cumsum() / (total * self.rows)
+        second_moment = np.concatenate([[0.0], squares])
         # If all trials have the same count the difference is 0; rounding may make it negative.
         spread = np.maximum(second_moment - below**2, 0.0)
         variance = spread * self.trials / (self.trials - 1)

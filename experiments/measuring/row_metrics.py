@@ -110,24 +110,24 @@ def _exact(metric: str, accuracy: float = ACCURACY, *, per_key: bool = False) ->
     value = from_theory("attention_expectations", row_arguments, metric)
 
     @for_cells(AttentionCell)
-    def of_cell(cell: AttentionCell) -> float:
+    def cell_value(cell: AttentionCell) -> float:
         share = cell.n_queries / cell.n_keys if per_key else 1.0
         return math.sqrt(share) * value(cell)
 
-    return Exact(_INTEGRALS, of_cell, accuracy)
+    return Exact(_INTEGRALS, cell_value, accuracy)
 
 
 def _root(
-    norm: str, meaning: str, formula: str, title: str, of_row: str, high: End = math.inf
+    norm: str, meaning: str, formula: str, title: str, source: str, high: End = math.inf
 ) -> RowMetric:
-    """The root mean square of a norm of rows, which follows rare large rows, from `of_row`."""
+    """The root mean square of a norm of rows, which follows rare large rows, from `source`."""
     return RowMetric(
         norm,
         f"root mean square over rows of the {meaning}",
         f"sqrt(E {formula}^2)",
         f"{title}, r.m.s.",
         "root",
-        compute=of_row,
+        compute=source,
         exact=_exact(norm, _ROOT_ACCURACY),
         within=(0, high),
         is_precise=True,

@@ -113,8 +113,8 @@ class AttentionCell(ScaledCell):
         """As `Cell.seconds_per_trial`: of a draw under all rules."""
         per_score = 0.032 * min(2 * self.d_k, self.n_keys) + 0.48 * self.score_arrays
         rows = (1 + len(self.scaling)) * self.n_queries
-        of_draw = 8 * (self.numbers + self.n_queries * self.n_keys)
-        return 1e-9 * (of_draw + rows * (100 + per_score * self.n_keys))
+        per_draw = 8 * (self.numbers + self.n_queries * self.n_keys)
+        return 1e-9 * (per_draw + rows * (100 + per_score * self.n_keys))
 
     @property
     def memory(self) -> int:

@@ -53,8 +53,8 @@ def main() -> None:
     units = (_PARTS * curves).round().astype(int)
     by_head = units.reshape(len(places), len(_WIDTHS), len(_LENGTHS), len(_CURVES))
     of = {
-        name: [[np.trim_zeros(curve, "b").tolist() for curve in of_width] for of_width in of_curve]
-        for name, of_curve in zip(_CURVES, by_head.transpose(3, 1, 2, 0), strict=True)
+        name: [[np.trim_zeros(curve, "b").tolist() for curve in lengths] for lengths in widths]
+        for name, widths in zip(_CURVES, by_head.transpose(3, 1, 2, 0), strict=True)
     }
     head = {
         "d_k": _WIDTHS,

@@ -66,8 +66,8 @@ def network_growth(source: Source) -> str:
     bottom = layers[layers["layer"] == 1].set_index("layers")
     rules = results.measured["scaling"].unique()
     rows = []
-    for depth, of_depth in results.measured.groupby("layers"):
-        measured = of_depth.set_index("scaling").apply(_growth, axis=1)
+    for depth, group in results.measured.groupby("layers"):
+        measured = group.set_index("scaling").apply(_growth, axis=1)
         law = bottom.loc[depth].set_index("scaling")["stream_gradient_law"]
         growth = np.sqrt(law[rules])
         rows.append([depth, "measured", *measured[rules]])
@@ -92,14 +92,14 @@ def networks(source: Source) -> str:
         table, axes = results[MEASURED], results.axes
         varied = axes.varied(table)
         names = axes.among(table)
-        for _, of_case in table.groupby(names, sort=False):
-            first = of_case.iloc[0]
+        for _, group in table.groupby(names, sort=False):
+            first = group.iloc[0]
             phrases = [
                 f"{code(name)} {short(first[name])}"
                 for name in names
                 if name in varied or axes.usual[name] not in (None, first[name])
             ]
-            fields = of_case.set_index("scaling").apply(_growth, axis=1)
+            fields = group.set_index("scaling").apply(_growth, axis=1)
             values = fields.reindex(rules, fill_value="")
             rows.append([code(results.name), ", ".join(phrases), *values])
     return markdown(["sweep", "case", *map(code, rules)], rows, "--" + "r" * len(rules))
@@ -124,8 +124,8 @@ def trained_arms(source: Source) -> str:
     compared = arms.comparisons(arms.arms(source.full))
     compared["setting"] = compared.apply(arms.setting_words, axis=1)
     rows = []
-    for (setting, arm), of_arm in compared.groupby(["setting", "arm"], sort=False):
-        at = of_arm.set_index("at")
+    for (setting, arm), group in compared.groupby(["setting", "arm"], sort=False):
+        at = group.set_index("at")
         own, *_ = at.itertuples()
         losses = (f"{own.loss:.3f} at {own.learning_rate:g}", f"{own.divided_loss:.3f}")
         excesses = at.apply(_excess, axis=1).reindex(arms.RATES, fill_value="")

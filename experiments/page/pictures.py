@@ -48,7 +48,7 @@ def pictures(study: Study, first: Collection[str] = ()) -> dict[str, list[OnPage
     folder = study.folder
     drawn = {name: [*pictures_of(folder, results)] for name, results in study.items()}
     drawn[LONGER] = [*_longer(folder / FULL)]
-    drawn[MODELS] = [*_of_model(folder)]
+    drawn[MODELS] = [*_model_pictures(folder)]
     drawn[EXAMPLE_FOLDER] = [
         picture_of(EXAMPLES[name], example_path(folder, name)) for name in sorted(EXAMPLES)
     ]
@@ -72,7 +72,7 @@ def _longer(folder: Path) -> Iterator[Picture]:
         yield from pictures_of(folder, results)
 
 
-def _of_model(folder: Path) -> Iterator[Picture]:
+def _model_pictures(folder: Path) -> Iterator[Picture]:
     from experiments.studies.smollm2.figures import model_picture
 
     with suppress(KeyError, Problem):  # no tables, or others than those of its sentence

@@ -202,8 +202,8 @@ def interpolated(
     curve = weights @ y
     missed = np.abs((weights - coarser) @ y)
 
-    def reach(of_points: FloatArray) -> FloatArray:
-        return missed + np.sqrt(weights**2 @ of_points**2)
+    def reach(distances: FloatArray) -> FloatArray:
+        return missed + np.sqrt(weights**2 @ distances**2)
 
     lower = curve - reach(y - low)
     upper = curve + reach(high - y)
@@ -233,10 +233,10 @@ def _local_polynomials(x: FloatArray, size: int) -> tuple[FloatArray, FloatArray
         first = min(max(i - 1, 0), len(x) - size)
         nodes = x[first : first + size]
         at = x[i] + (x[i + 1] - x[i]) * fractions
-        of_interval = np.zeros((_STEPS, len(x)))
-        of_interval[:, first : first + size] = lagrange(at, nodes)
+        interval_weights = np.zeros((_STEPS, len(x)))
+        interval_weights[:, first : first + size] = lagrange(at, nodes)
         places.append(at)
-        weights.append(of_interval)
+        weights.append(interval_weights)
     places.append(x[-1:])
     weights.append(np.eye(len(x))[-1:])
     return np.concatenate(places), np.concatenate(weights)

@@ -82,8 +82,8 @@ def as_read(sweep: Sweep, written: pd.DataFrame) -> pd.DataFrame:
             raise TableError(f"{sweep.name}: {lacks}")
     known = {}
     for cell in sweep.cells:
-        for of_rule in cell.by_rule():
-            known[_key(of_rule.row_head(), keys)] = of_rule
+        for rule_cell in cell.by_rule():
+            known[_key(rule_cell.row_head(), keys)] = rule_cell
     table = written.reindex(columns=columns)
     try:
         cells = [known[_key(row, keys)] for row in table[keys].to_dict("records")]

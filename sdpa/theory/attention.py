@@ -204,25 +204,25 @@ def divisor_for(
         raise ValueError("expected a mask under which a query sees two keys, got one key for each")
     unit = sqrt(row_variance(d_k, n_keys, 1.0, law, shortest))
 
-    def of_divisor(divisor: float) -> float:
+    def value_at(divisor: float) -> float:
         means = _expectations(float(d_k), float(n_keys), divisor, law, shortest)
         if target == "max_weight":
             return means.max_weight
         return means.entropy / (largest_entropy(n_keys, shortest) if target != "entropy" else 1)
 
-    return divisor_with(target, value, unit, of_divisor)
+    return divisor_with(target, value, unit, value_at)
 
 
 def divisor_with(
     target: Target,
     value: float,
     unit: float,
-    of_divisor: Callable[[float], float],
+    value_at: Callable[[float], float],
 ) -> float:
-    """The divisor c with of_divisor(c) = value; for `row_variance`, c = unit / sqrt(value).
+    """The divisor c with value_at(c) = value; for `row_variance`, c = unit / sqrt(value).
 
     The search is in ln c. Rows have the variance 1 at the divisor `unit`. The search starts above
-    divisors at which of_divisor is NaN.
+    divisors at which value_at is NaN.
     """
     if target == "row_variance":
         if not 0 < value < inf:
@@ -230,14 +230,12 @@ def divisor_with(
         return unit / sqrt(value)
     for factor in _RANGES:
         low, high = log(unit / factor), log(unit * factor)
-        while isnan(of_divisor(exp(low))):  # a correlation saturates almost all rows
+        while isnan(value_at(exp(low))):  # a correlation saturates almost all rows
             low += _STEP
-        least, most = sorted(of_divisor(exp(end)) for end in (low, high))
+        least, most = sorted(value_at(exp(end)) for end in (low, high))
         if least < value < most:
             return exp(
-                scipy.optimize.brentq(
-                    lambda x: of_divisor(exp(x)) - value, low, high, xtol=_ACCURACY
-                )
+                scipy.optimize.brentq(lambda x: value_at(exp(x)) - value, low, high, xtol=_ACCURACY)
             )
     expected = f"a value above {least:.6g} and below {most:.6g}"
     raise ValueError(f"{target}: expected {expected}, got {value}")

@@ -128,8 +128,8 @@ def saturated_rows(sigma: FloatArray, n_keys: float) -> FloatArray:
 
 def _scaled_quantile(sigma: float, n_keys: float) -> FloatArray:
     """y = sigma Phi^-1(P(1 - max w < r) / n) of a row, (1,)."""
-    of_one = GaussianRow(sigma, n_keys).remainder_below(LOG_UNSATURATED) / n_keys
-    return np.array([sigma * ndtri(of_one)])
+    chance = GaussianRow(sigma, n_keys).remainder_below(LOG_UNSATURATED) / n_keys
+    return np.array([sigma * ndtri(chance)])
 
 
 @cache
@@ -156,8 +156,8 @@ def gaussian_rows(
     """
     jacobian_square = (1 - 1 / n_keys) / n_keys
     uniform = 1 / n_keys, np.log(n_keys), jacobian_square, np.zeros(len(n_keys))
-    of_name = dict(zip(GAUSSIAN_ROW_MEANS, uniform, strict=True))
-    values = np.column_stack([of_name[name] for name in names])
+    by_name = dict(zip(GAUSSIAN_ROW_MEANS, uniform, strict=True))
+    values = np.column_stack([by_name[name] for name in names])
     piece_of = np.where(sigma > _LEAST_SIGMA, pieces(n_keys), 0)
     for piece in np.unique(piece_of[piece_of > 0]).tolist():
         rows = np.flatnonzero(piece_of == piece)
@@ -176,10 +176,10 @@ def _rows_of_piece(
     nodes, weights = length_rule(lengths)
     totals = np.zeros((len(sigma), len(names)))
     means = {name: ROW_MEANS[name] for name in names if name in ROW_MEANS}
-    for node, of_node in zip(nodes.tolist(), weights.T, strict=True):
+    for node, node_weights in zip(nodes.tolist(), weights.T, strict=True):
         values = row_values(sigma, node, means)
         if "saturated_rows" in names:
             values["saturated_rows"] = saturated_rows(sigma, node)
         columns = np.column_stack([values[name] for name in names])
-        totals += of_node[place, None] * columns
+        totals += node_weights[place, None] * columns
     return totals

@@ -95,8 +95,8 @@ def gauss_panels(edges: FloatArray, order: int) -> Quadrature:
     middle = ((edges[..., 1:] + edges[..., :-1]) / 2)[..., None]
     *leading, count = edges.shape
     shape = (*leading, order * (count - 1))
-    of_panels = middle + half * nodes
-    return of_panels.reshape(shape), (half * weights).reshape(shape)
+    panel_nodes = middle + half * nodes
+    return panel_nodes.reshape(shape), (half * weights).reshape(shape)
 
 
 @cache

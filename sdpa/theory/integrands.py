@@ -126,8 +126,8 @@ class Integrands:
     def shifted(self, group: int, centre: float) -> FloatArray:
         """E[(y - centre) e^(y - e^y)] at every u."""
         origin = (0.0 if self.unit >= 1 else self.u) - centre
-        of_y = self.moment(group, (1, 1, 0)) * self.unit
-        return of_y + origin * self.moment(group, (1, 0, 0))
+        mean_y = self.moment(group, (1, 1, 0)) * self.unit
+        return mean_y + origin * self.moment(group, (1, 0, 0))
 
 
 @cache
@@ -149,8 +149,8 @@ def _sum(products: Products, moments: dict[Factor, FloatArray]) -> FloatArray:
     scales = np.array(list(products.values()))
     values = []
     for factors in products:
-        of_factors = (moments[factor] for factor in factors)
-        values.append(reduce(np.multiply, of_factors))
+        factor_moments = (moments[factor] for factor in factors)
+        values.append(reduce(np.multiply, factor_moments))
     return np.asarray(scales @ np.array(values))
 
 
@@ -166,13 +166,13 @@ def _moments(nodes: Nodes) -> dict[Index, FloatArray]:
     for k in range(1, 5):
         kernel = kernel * exponential
         if is_common:
-            of_k = weights @ (kernel[0] * powers).T
+            sums = weights @ (kernel[0] * powers).T
         elif x.ndim == 1:
-            of_k = kernel @ powers.T
+            sums = kernel @ powers.T
         else:
-            of_k = np.vecdot(kernel, powers).T
+            sums = np.vecdot(kernel, powers).T
         for q in orders.tolist():
-            moments[k, q, 0] = of_k[:, q].copy()
+            moments[k, q, 0] = sums[:, q].copy()
         if isinstance(across, float):
             moments[k, 0, 1] = across * moments[k, 0, 0]
         else:

@@ -154,8 +154,8 @@ def means_below(
     for part in np.array_split(scores, len(scores) // 16 + 1):
         s, chances = law.between(part[:, None] + edges)
         x = np.minimum(s - part[:, None], edges[0])
-        of_part = functions(x) @ chances[:, :, None]
-        means.append(of_part[..., 0])
+        part_means = functions(x) @ chances[:, :, None]
+        means.append(part_means[..., 0])
     return np.concatenate(means)
 
 

@@ -145,16 +145,16 @@ def attention_medians(
     """
     check_sizes(d_k, n_keys)
     divisor = resolve_divisor(divisor, d_k, n_keys)
-    of_law = RowLaw(float(d_k), n_keys, divisor, law)
+    row_law = RowLaw(float(d_k), n_keys, divisor, law)
     least = int(lengths_of(shortest, n_keys)[0])
-    rows = row_norms(of_law, least)
+    rows = row_norms(row_law, least)
     # One of n_keys rows may have a single key and the norms 0.
     share = (0.5 * n_keys - 1) / (n_keys - 1) if least == 1 else 0.5
     medians = [nan] * 3
     for i, name in enumerate(NormMedians._fields):
         if i == 0 or d_k >= _NARROWEST:
             medians[i] = rows.quantile(rows.norm(name, d_k), share) * (
-                of_law.to_query if i else 1.0
+                row_law.to_query if i else 1.0
             )
     return NormMedians(*medians)
 
@@ -259,13 +259,13 @@ class RowNorms:
             along += more_along
         self.partition = sums[0]
         self.shares = e / sums[0]  # from the second largest score to the eighth
-        self.u = [of_power / sums[0] ** k for k, of_power in enumerate(sums, 1)]
+        self.u = [power_sum / sums[0] ** k for k, power_sum in enumerate(sums, 1)]
         _, u2, u3, *_ = self.u
         slope = 2 * (u2 - u3)
         bend = u2 - 2 * u3 + u2**2
         self.coefficients = 1 + 3 * u2, slope, bend
         mean, first, second = (
-            of_y / sums[0] ** k for (k, _), of_y in zip(_ALONG, along, strict=True)
+            y_sum / sums[0] ** k for (k, _), y_sum in zip(_ALONG, along, strict=True)
         )
         centred = first - mean * u2
         self.mean = mean
@@ -310,7 +310,7 @@ class RowNorms:
             |J g|^2 / r^2 = a^2 y^2 + sum u^2 (g - h - a y)^2
         """
         _, u2, *_ = self.u
-        mean, product, squares = self._of_gradients()
+        mean, product, squares = self._gradient_sums()
         across = _across_query(d_k)
         largest = _normals()[_GRADIENTS.start] - mean
         coefficients = squares, -2 * product, 1 + u2
@@ -323,7 +323,7 @@ class RowNorms:
 
         return norm
 
-    def _of_gradients(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _gradient_sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """h = sum u g, sum u^2 (g - h) and sum u^2 (g - h)^2 over all keys but the largest.
 
         Over the keys below the eighth, sum u g and sum u^2 g are normal with their exact
@@ -331,22 +331,22 @@ class RowNorms:
         """
         u = self.shares
         g = _normals()[_GRADIENTS][1:]
-        of_sum, of_squares, of_spread = _normals()[[_LOWER_SUM, _LOWER_SQUARES, _SPREAD]]
+        lower_sum, lower_squares, lower_spread = _normals()[[_LOWER_SUM, _LOWER_SQUARES, _SPREAD]]
         second, third, fourth = (self.u[k - 1] - (u**k).sum(axis=0) for k in (2, 3, 4))
         second = np.maximum(second, _LEAST_SQUARE)
         third = np.clip(third, 0, second**1.5)  # nothing but rounding in rows of eight keys
         fourth = np.clip(fourth, 0, second**2)
-        first = np.sqrt(second) * of_sum
+        first = np.sqrt(second) * lower_sum
         slope = third / second
         own = np.sqrt(np.maximum(fourth - slope * third, 0))
-        with_squares = slope * first + own * of_squares
+        with_squares = slope * first + own * lower_squares
         spread = 2 * fourth / (9 * second**2)
-        rest = second * np.maximum(1 - spread + np.sqrt(spread) * of_spread, 0) ** 3
+        rest = second * np.maximum(1 - spread + np.sqrt(spread) * lower_spread, 0) ** 3
         _, u2, *_ = self.u
         h = (u * g).sum(axis=0) + first
-        of_g = (u**2 * g).sum(axis=0) + with_squares
+        product = (u**2 * g).sum(axis=0) + with_squares
         squares = (u**2 * g**2).sum(axis=0) + rest
-        return h, of_g - h * u2, squares + h * (h * u2 - 2 * of_g)
+        return h, product - h * u2, squares + h * (h * u2 - 2 * product)
 
     def along_scores(self, t: FloatArray, a: FloatArray) -> FloatArray:
         """|J z|^2 / r^2 at t, with a the largest weight, r u the others, m = sum u y and b = a (m + z_2 - z_1):
@@ -417,8 +417,8 @@ class RowNorms:
         for m in range(2, _POWERS):
             h = self.u[m - 1] + a * h
             f.append((1 - a) * self.u[m] - a**2 * h)
-            of_lower = sum(p[k] * f[m - k] for k in range(1, m))
-            p.append(m * f[m] - of_lower)
+            lower_terms = sum(p[k] * f[m - k] for k in range(1, m))
+            p.append(m * f[m] - lower_terms)
         powers = _powers(a)
         return [powers[m - 1] + self.u[m - 1] - p[m] for m in (2, 4, 6)]
 
@@ -528,11 +528,11 @@ def _sums_over_others(sigma: FloatArray, largest: _Largest) -> tuple[FloatArray,
         return np.asarray(np.log1p(covariance))
 
     variance = log_covariance(2, 2)
-    of_sum = log_covariance(1, 2) / variance
-    of_cubes = log_covariance(2, 3) / variance
-    rest = np.maximum(log_covariance(1, 1) - of_sum**2 * variance, 0)
+    sum_slope = log_covariance(1, 2) / variance
+    cube_slope = log_covariance(2, 3) / variance
+    rest = np.maximum(log_covariance(1, 1) - sum_slope**2 * variance, 0)
     factor, own = _normals()[[_SQUARES, _SUM]]
-    slopes = np.array([of_sum, np.ones_like(sigma), of_cubes])
+    slopes = np.array([sum_slope, np.ones_like(sigma), cube_slope])
     logs = slopes * (np.sqrt(variance) * factor - slopes * variance / 2)
     logs[0] += np.sqrt(rest) * own - rest / 2
     sums = largest.others * np.exp(means)

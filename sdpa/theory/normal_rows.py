@@ -150,7 +150,7 @@ def _candidates_beside_points(
     """Candidates if the law of the single score is so narrow that a few points stand for it."""
     points, shares = own.points()
     logs_of_points = [np.zeros((len(points), len(NODES))), log_below(rest, points)]
-    of_points = Candidates(0, shares, np.array(logs_of_points))
+    beside_points = Candidates(0, shares, np.array(logs_of_points))
     low, high, _ = rest.largest(count)
     # The weight of a score varies with its distance from the point on a scale of 1, its law with
     # the deviation.
@@ -162,11 +162,11 @@ def _candidates_beside_points(
     chances = shares[:, None] * weights * rest.density(scores)
     point, node = np.nonzero(chances > _LEAST_CHANCE)
     if not len(point):
-        return [of_points]
+        return [beside_points]
     scores = scores[point, node]
     log_own = -np.exp(NODES + (points[point] - scores)[:, None])
     logs = np.array([log_own, log_below(rest, scores)])
-    return [of_points, Candidates(1, chances[point, node], logs)]
+    return [beside_points, Candidates(1, chances[point, node], logs)]
 
 
 normal_rows = lru_cache(_ROWS)(NormalRows)
@@ -195,16 +195,16 @@ def _survival_kernel(
             +--------'---------'---> u
                low            high
 
-    The integral is over low..high alone. Kappa is 0 below `of_kappa` and above 8.2 sigma + 3, counted
+    The integral is over low..high alone. Kappa is 0 below `kappa_start` and above 8.2 sigma + 3, counted
     from u = -shift. G is 0 above u[-1]. A small sigma makes kappa narrow. If the nodes of G are then
     too far apart, G is computed at closer ones.
     """
     u, step = integrands.u, integrands.weights
     sigma = law.deviation
     shift = log_ratio + law.mean
-    of_kappa = sigma * ndtri(1e-17 / most) - shift - 4
-    of_others = -log(most) - 4 * sigma - law.mean
-    low = max(min(of_kappa, of_others), u[0])
+    kappa_start = sigma * ndtri(1e-17 / most) - shift - 4
+    others_start = -log(most) - 4 * sigma - law.mean
+    low = max(min(kappa_start, others_start), u[0])
     high = min(8.2 * sigma + 3 - shift, u[-1])
     inside = (low <= u) & (u <= high)
     step = step if isinstance(step, float) else step[inside]
@@ -213,9 +213,9 @@ def _survival_kernel(
         u, step = trapezoid(low, high, _widest_step(sigma))
         # A law of one score has no other scores beside it.
         is_alone = [member is law and most == 1 for member in integrands.laws]
-        of_laws = zip(integrands.laws, is_alone, strict=True)
+        pairs = zip(integrands.laws, is_alone, strict=True)
         log_g = np.array(
-            [np.zeros_like(u) if alone else member.log_g(u) for member, alone in of_laws]
+            [np.zeros_like(u) if alone else member.log_g(u) for member, alone in pairs]
         )
     return step * _kappa(u + shift, sigma), log_g
 
@@ -347,7 +347,7 @@ def _log_mean_and_width(rest: Rest) -> tuple[float, float]:
     logs = [log(count) + law.mean + law.deviation**2 / 2 for law, count in rest]
     centre = float(logsumexp(logs))
     variance = 0.0
-    for of_law, (law, count) in zip(logs, rest, strict=True):
+    for log_mean, (law, count) in zip(logs, rest, strict=True):
         relative = expm1(min(law.deviation, 10.0) ** 2)
-        variance += exp(2 * (of_law - centre)) / count * relative
+        variance += exp(2 * (log_mean - centre)) / count * relative
     return centre, min(sqrt(variance), 1.0)

@@ -144,8 +144,8 @@ class _Halves:
             half = self.half[0]
             exponent = half * (x - log(half)) - np.exp(x) + half
             return np.asarray(np.exp(exponent))
-        of_half = x[:, None] * self.half - gammaln(self.half) + self.logarithm
-        exponent = of_half - np.exp(x)[:, None]
+        logarithms = x[:, None] * self.half - gammaln(self.half) + self.logarithm
+        exponent = logarithms - np.exp(x)[:, None]
         terms = np.exp(exponent - exponent.max())
         return np.asarray(terms.sum(axis=1))
 
@@ -267,6 +267,6 @@ def largest_deviation_survival(deviation: npt.ArrayLike, n_keys: npt.ArrayLike) 
     """
     n = np.asarray(n_keys, dtype=float)
     rest = np.maximum(1 - np.square(deviation) / (n - 1), 0.0)
-    of_one = betainc(np.maximum(n, 3) / 2 - 1, 0.5, rest) / 2
-    of_any = np.minimum(n * of_one, 1.0)
-    return np.where(n > 2, of_any, 1.0)
+    tail = betainc(np.maximum(n, 3) / 2 - 1, 0.5, rest) / 2
+    bound = np.minimum(n * tail, 1.0)
+    return np.where(n > 2, bound, 1.0)

@@ -62,13 +62,13 @@ class RowLaw:
 
 def mean_over_lengths(
     values: Callable[[float], FloatArray],
-    of_one: FloatArray,
+    one_key: FloatArray,
     n_keys: float,
     rows: RowLengths,
 ) -> FloatArray:
     """(1 / N) sum of values(n) over the lengths n of N rows.
 
-    `of_one` are the values of a row of one key. From length 16 on, a polynomial of degree 11 in
+    `one_key` are the values of a row of one key. From length 16 on, a polynomial of degree 11 in
     ln n interpolates over every factor of 16, at whole numbers near Chebyshev's nodes.
 
     >>> mean_over_lengths(lambda n: np.array([1 / n]), np.ones(1), n_keys=3, rows=1)
@@ -76,10 +76,10 @@ def mean_over_lengths(
     """
     if rows is None:
         return values(n_keys)
-    total = np.zeros_like(of_one)
+    total = np.zeros_like(one_key)
     for n, weight in _weights(rows, n_keys).items():
-        of_length = of_one if n == 1 else values(n)
-        total = total + weight * of_length
+        length_values = one_key if n == 1 else values(n)
+        total = total + weight * length_values
     return total
 
 

@@ -55,7 +55,7 @@ class Row:
         if group is None:
             return fsum(self.power_sum(k, i) for i in self._groups)
         moment = self._laws.integrands.moment(group, (k, 0, 0))
-        return self._of_one(group, moment) / factorial(k - 1)
+        return self._group_integral(group, moment) / factorial(k - 1)
 
     def jacobian_trace(self) -> float:
         """E tr J = 1 - E sum_i w_i^2."""
@@ -91,7 +91,7 @@ class Row:
         """
         total = 0.0
         for group in self._groups:
-            total -= self._of_one(group, self._laws.integrands.shifted(group, digamma(1.0)))
+            total -= self._group_integral(group, self._laws.integrands.shifted(group, digamma(1.0)))
         return total
 
     def max_weight(self) -> float:
@@ -116,7 +116,7 @@ class Row:
         terms = (self._laws.survival(i, counts, log_ratio) for i in groups)
         return min(max(fsum(terms), 0.0), 1.0)  # without rounding errors
 
-    def _of_one(self, group: int, values: FloatArray) -> float:
+    def _group_integral(self, group: int, values: FloatArray) -> float:
         """n int values G^(n-1) du over the n scores of a group, with the G^n of other groups."""
         taken = tuple(int(i == group) for i in self._groups)
         return float(self.counts[group]) * self._integral(values, taken)

@@ -132,9 +132,9 @@ def row_variance(
         if law.spectrum:
             eigenvalues = spectrum_of(int(d_k), law.spectrum)
             squares = float((eigenvalues**2).sum())
-        of_keys = (law.key_std / divisor) ** 2
-        same = of_keys * (law.query_std**2 * squares + d_k * law.query_mean**2)
-        own = of_keys * law.query_std**2 * law.correlation**2 * (d_k**2 + squares)
+        key_factor = (law.key_std / divisor) ** 2
+        same = key_factor * (law.query_std**2 * squares + d_k * law.query_mean**2)
+        own = key_factor * law.query_std**2 * law.correlation**2 * (d_k**2 + squares)
     by_length = (1 - 1 / n) * (same + own / n)
     return float(by_length.mean())
 
@@ -148,7 +148,7 @@ def _pooled(
     if not d_k >= 1:
         raise ValueError(f"expected d_k of at least 1, got {d_k}")
     if law.normalize != "none":
-        return _of_cosines(d_k, law)
+        return _cosine_cumulants(d_k, law)
     cumulants = _score_cumulants(d_k, law, 0.0)
     cumulants[1] = d_k * law.query_mean * law.key_mean
     if law.correlation:
@@ -160,7 +160,7 @@ def _pooled(
     return mean, variance, float(cumulants[4]) if len(cumulants) > 4 else inf
 
 
-def _of_cosines(d_k: float, law: PairLaw) -> tuple[float, float, float]:
+def _cosine_cumulants(d_k: float, law: PairLaw) -> tuple[float, float, float]:
     """As `_pooled`, of s = length^2 t, t a cosine: E t^2 = 1 / d and E t^4 = 3 / (d (d + 2))."""
     if law.entries.name != "gaussian" or law.query_mean or law.key_mean or law.spectrum:
         known = "gaussian entries of mean 0 without a spectrum"

@@ -59,8 +59,8 @@ class Monitor:
                 "of all keys, as beside a sink",
                 stacklevel=2,
             )
-        of_layers = [tuple(tensor.cpu().numpy() for tensor in tensors) for tensors in layers]
-        return summary(of_layers)
+        arrays = [tuple(tensor.cpu().numpy() for tensor in tensors) for tensors in layers]
+        return summary(arrays)
 
     def close(self) -> None:
         """Remove the hooks from the model."""
@@ -163,11 +163,11 @@ def _rows(call: Call, queries: int) -> tuple[Tensor, Tensor]:
         entropy = -max_weight.log() - (weights * below).sum(-1)
         counted = n >= 2
         received, top = weights.masked_fill(~counted, 0).sum((0, 2)).max(-1)
-        of_keys = torch.stack([top.float(), received / counted.sum((0, 2, 3))])
+        top_keys = torch.stack([top.float(), received / counted.sum((0, 2, 3))])
         deviation = -mean / variance.sqrt()[..., None]
         columns = (array[..., 0] for array in (n, largest, deviation))
         values = torch.stack([*columns, variance, entropy, max_weight, squares])
-        return values.movedim(2, 1).flatten(2), of_keys
+        return values.movedim(2, 1).flatten(2), top_keys
 
 
 def _scores(call: Call, queries: int) -> tuple[Tensor, Tensor]:
@@ -176,8 +176,8 @@ def _scores(call: Call, queries: int) -> tuple[Tensor, Tensor]:
     """
     import torch
 
-    of_sequence = (1, *call.q.shape)[-3:]
-    q = call.q.reshape(-1, *of_sequence)
+    sizes = (1, *call.q.shape)[-3:]
+    q = call.q.reshape(-1, *sizes)
     sequences, _, n_queries, d_k = q.shape
     n_keys = call.k.shape[-2]
     some = min(sequences, isqrt(queries))
@@ -213,12 +213,12 @@ def summary(layers: Sequence[tuple[FloatArray, ...]]) -> dict[str, float]:
         f"layer{layer}/head{head}/{name}": value
         for layer, arrays in enumerate(layers)
         if arrays
-        for name, values in _of_layer(*arrays).items()
+        for name, values in _layer_numbers(*arrays).items()
         for head, value in enumerate(values.tolist())
     }
 
 
-def _of_layer(rows: FloatArray, keys: FloatArray) -> dict[str, FloatArray]:
+def _layer_numbers(rows: FloatArray, keys: FloatArray) -> dict[str, FloatArray]:
     """Numbers of the heads of a layer by name, (heads,); NaN for a head without rows."""
     n, largest, deviation, variance, entropy, max_weight, squares = rows.astype(np.float64)
     counted = n >= 2
@@ -229,8 +229,8 @@ def _of_layer(rows: FloatArray, keys: FloatArray) -> dict[str, FloatArray]:
         return np.asarray(np.where(counted, values, 0).sum(-1) / count)
 
     with np.errstate(divide="ignore", invalid="ignore"):  # a head without rows of finite scores
-        of_square = mean(variance * n / (n - 1)) / mean(squares)
-        sigma = np.sqrt(of_square[:, None] * squares * counted)
+        variance_ratio = mean(variance * n / (n - 1)) / mean(squares)
+        sigma = np.sqrt(variance_ratio[:, None] * squares * counted)
         sigma = np.nan_to_num(np.minimum(sigma, LARGEST_SIGMA))
         lengths = n.ravel().astype(int)
         exact = gaussian_rows(sigma.ravel(), lengths, ("entropy", "saturated_rows"))

@@ -45,7 +45,7 @@ from experiments.kinds.language.training import (
     SMALLEST,
     Recipe,
     embedding_gradient,
-    of_heads,
+    head_values,
     train,
 )
 from experiments.measuring.cells import RULE_COLUMNS, Row, ScaledCell
@@ -186,9 +186,9 @@ class Cell(ScaledCell):
     def memory(self) -> int:
         """As `Cell.memory`: weights with gradients and sums, and all steps of a batch."""
         tokens = max(self.n_sequences, TESTED) * self.n_keys
-        of_tokens = 30 * self.width + 8 * self.n_heads * self.d_k + 12 * self.width
+        per_token = 30 * self.width + 8 * self.n_heads * self.d_k + 12 * self.width
         rows = 4 * self.n_heads * tokens * self.n_keys
-        return 4 * (self.layers * (8 * self._matrices + tokens * of_tokens + rows)) + 2**24
+        return 4 * (self.layers * (8 * self._matrices + tokens * per_token + rows)) + 2**24
 
     @property
     def _matrices(self) -> int:
@@ -236,7 +236,11 @@ class Cell(ScaledCell):
 
     def start(self, rng: np.random.Generator) -> Decoder:
         """The initial weights."""
-        width, of_keys, vocabulary = self.width, self.n_heads * self.d_k, len(characters(self.text))
+        width, key_width, vocabulary = (
+            self.width,
+            self.n_heads * self.d_k,
+            len(characters(self.text)),
+        )
         onto_stream = math.sqrt(2 * self.layers)
 
         def matrix(
@@ -247,13 +251,13 @@ class Cell(ScaledCell):
             return drawn
 
         divisor = self.weight_divisors()["initial_divisor"]
-        of_queries = divisor, _SMALL if self.initial == "small" else 0.0
+        over_and_deviation = divisor, _SMALL if self.initial == "small" else 0.0
         ones = np.ones((self.n_heads, 1, 1), np.float32)
 
         def block() -> Block:
             return Block(
-                query=matrix(width, of_keys, *of_queries),
-                key=matrix(width, of_keys, *of_queries),
+                query=matrix(width, key_width, *over_and_deviation),
+                key=matrix(width, key_width, *over_and_deviation),
                 value=matrix(width, width),
                 output=matrix(width, width, onto_stream),
                 up=matrix(width, 4 * width),
@@ -272,14 +276,14 @@ class Cell(ScaledCell):
 class Runs:
     """The runs of some trials: what each records at its steps."""
 
-    of_runs: FloatArray  # (trials, rules, recorded steps, RUN_VALUES)
-    of_heads: FloatArray  # (trials, rules, recorded steps, layers, heads, HEAD_VALUES)
+    run_values: FloatArray  # (trials, rules, recorded steps, RUN_VALUES)
+    head_values: FloatArray  # (trials, rules, recorded steps, layers, heads, HEAD_VALUES)
 
     def merge(self, following: Self) -> Self:
         """The runs of both chunks, in order."""
         return type(self)(
-            np.concatenate([self.of_runs, following.of_runs]),
-            np.concatenate([self.of_heads, following.of_heads]),
+            np.concatenate([self.run_values, following.run_values]),
+            np.concatenate([self.head_values, following.head_values]),
         )
 
 
@@ -296,8 +300,8 @@ def _trial(cell: Cell, rng: np.random.Generator) -> tuple[FloatArray, FloatArray
     places = rng.integers(len(trained_on(cell.text)) - cell.n_keys, size=shape)
     with np.errstate(over="ignore", invalid="ignore"):  # `train` looks at each step
         runs = [_recorded(cell, design, start, places) for design in cell.designs()]
-    of_runs, heads = (np.array(values) for values in zip(*runs, strict=True))
-    return of_runs, heads
+    run_values, heads = (np.array(values) for values in zip(*runs, strict=True))
+    return run_values, heads
 
 
 def run(
@@ -313,7 +317,7 @@ def _recorded(
 ) -> tuple[FloatArray, FloatArray]:
     """The values of a run and of its heads at the recorded steps."""
     recorded = cell.recorded_steps
-    of_runs = np.full((len(recorded), len(RUN_VALUES)), _LOSS_OF_ENDED)
+    run_values = np.full((len(recorded), len(RUN_VALUES)), _LOSS_OF_ENDED)
     heads = np.full((len(recorded), cell.layers, cell.n_heads, len(HEAD_VALUES)), SMALLEST)
     for step, decoder, outcome in run(cell, design, start, places):
         if step in recorded:
@@ -323,10 +327,10 @@ def _recorded(
                 tested = all_held_out(cell.text, cell.n_keys)
                 last = stretches(trained_on(cell.text), places[step], cell.n_keys + 1)
                 outcome = loss_and_gradients(decoder.astype(np.float64), last, design)
-            of_runs[place:] = _LOSS_OF_ENDED, embedding_gradient(outcome)
-            of_runs[place, 0] = _mean_loss(decoder, tested, design)
-            heads[place:] = of_heads(outcome, design.row_map)
-    return of_runs, heads
+            run_values[place:] = _LOSS_OF_ENDED, embedding_gradient(outcome)
+            run_values[place, 0] = _mean_loss(decoder, tested, design)
+            heads[place:] = head_values(outcome, design.row_map)
+    return run_values, heads
 
 
 def _mean_loss(decoder: Decoder, tested: Tokens, design: Design) -> float:
@@ -416,8 +420,8 @@ METRICS = (
 
 def _ends(runs: Runs) -> dict[str, FloatArray]:
     """The value of each metric in each run, (trials, rules)."""
-    loss, to_embedding = np.moveaxis(runs.of_runs, -1, 0)
-    spread, share, largest, root, median = np.moveaxis(runs.of_heads, -1, 0)
+    loss, to_embedding = np.moveaxis(runs.run_values, -1, 0)
+    spread, share, largest, root, median = np.moveaxis(runs.head_values, -1, 0)
     heads = -2, -1
     series = {
         "embedding_gradient": to_embedding,
@@ -441,25 +445,25 @@ def _ends(runs: Runs) -> dict[str, FloatArray]:
 
 def tabulate(cell: Cell, runs: Runs) -> dict[str, list[Row]]:
     """One row per rule; one per rule and recorded step; and one per rule, step, layer and head."""
-    trials, ends = len(runs.of_runs), _ends(runs)
+    trials, ends = len(runs.run_values), _ends(runs)
     rows, history, heads = [], [], []
-    for i, of_rule in enumerate(cell.by_rule()):
+    for i, rule_cell in enumerate(cell.by_rule()):
         estimates: dict[str, tuple[float, float] | Quantile] = {}
         for metric in METRICS:
             values = ends[metric.name][:, i]
             if metric.kind == "quantile":
-                of_runs = Histograms.of(values.astype(float)[None, :, None])
-                estimates[metric.name] = of_runs.quantile(0, metric.share)
+                run_values = Histograms.of(values.astype(float)[None, :, None])
+                estimates[metric.name] = run_values.quantile(0, metric.share)
             else:
                 estimates[metric.name] = float(values.mean()), _error(values)
-        rows.append(metric_row(METRICS, of_rule, trials, estimates))
+        rows.append(metric_row(METRICS, rule_cell, trials, estimates))
         for place, step in enumerate(cell.recorded_steps):
-            of_step = of_rule.row_head() | {"trials": trials, "step": step}
-            history.append(of_step | _means(RUN_VALUES, runs.of_runs[:, i, place]))
+            step_row = rule_cell.row_head() | {"trials": trials, "step": step}
+            history.append(step_row | _means(RUN_VALUES, runs.run_values[:, i, place]))
             for layer, head in np.ndindex(cell.layers, cell.n_heads):
                 where = {"layer": layer + 1, "head": head + 1}
-                values = runs.of_heads[:, i, place, layer, head]
-                heads.append(of_step | where | _means(HEAD_VALUES, values))
+                values = runs.head_values[:, i, place, layer, head]
+                heads.append(step_row | where | _means(HEAD_VALUES, values))
     return {MEASURED: rows, HISTORY: history, HEADS: heads}
 
 

@@ -49,7 +49,7 @@ class Recipe:
 
     optimizer: OptimizerName
     learning_rate: float  # after the warm-up
-    of_queries: float  # the same, of W_Q and W_K
+    query_rate: float  # the same, of W_Q and W_K
     warmup: int  # steps over which the rates rise
     clip: float  # largest norm of the gradient to all weights; 0 for none
     until: int  # step at which the rates have fallen to 0; 0 for rates that stay
@@ -71,7 +71,7 @@ def train(
     named = list(decoder.arrays())
     optimizer = OPTIMIZERS[recipe.optimizer]([array for _, array in named])
     rates = [
-        recipe.of_queries if name in ("query", "key") else recipe.learning_rate for name, _ in named
+        recipe.query_rate if name in ("query", "key") else recipe.learning_rate for name, _ in named
     ]
     for step, batch in enumerate(batches):
         outcome = loss_and_gradients(decoder, batch, design)
@@ -95,13 +95,13 @@ def embedding_gradient(outcome: Pass) -> float:
     return max(float(np.sqrt((lengths**2).mean())), SMALLEST)
 
 
-def of_heads(outcome: Pass, row_map: RowMap) -> FloatArray:
+def head_values(outcome: Pass, row_map: RowMap) -> FloatArray:
     """The values of each layer and head, (layers, heads, HEAD_VALUES), over rows of two keys or more."""
     layers = zip(outcome.steps, outcome.to_blocks, strict=True)
-    return np.array([_of_layer(steps, gradients, row_map) for steps, gradients in layers])
+    return np.array([_layer_values(steps, gradients, row_map) for steps, gradients in layers])
 
 
-def _of_layer(steps: Steps, gradients: BlockGradients, row_map: RowMap) -> FloatArray:
+def _layer_values(steps: Steps, gradients: BlockGradients, row_map: RowMap) -> FloatArray:
     w = steps.weights[..., 1:, :].astype(float)
     scaled = steps.scaled[..., 1:, :].astype(float)
     n_visible = np.arange(2, w.shape[-1] + 1)

@@ -123,7 +123,7 @@ def _exact(name: str) -> Exact:
     return Exact(formula, value, _ACCURACY)
 
 
-def _of_saturation(name: str, old: str = "", new: str = "", **changes: Any) -> RowMetric:
+def _from_saturation(name: str, old: str = "", new: str = "", **changes: Any) -> RowMetric:
     """A metric of saturation, of the weights and the Jacobian of the row map, with a part of its
     meaning replaced.
     """
@@ -153,18 +153,18 @@ MECHANISM_METRICS: tuple[KernelMetric, ...] = (
         min_draws=_MANY,
         is_logarithmic=True,
     ),
-    _of_saturation("max_weight", within=(0, 1)),
-    _of_saturation(
+    _from_saturation("max_weight", within=(0, 1)),
+    _from_saturation(
         "entropy",
         "entropy of a row",
         "entropy of the weights over their sum",
         formula="E H(w / sum w)",
     ),
-    _of_saturation("jacobian_norm", *_JACOBIAN, within=(0, math.inf), min_draws=_MANY),
-    _of_saturation("jacobian_norm_median", *_JACOBIAN),
-    _of_saturation("weight_jacobian_norm_median"),
-    _of_saturation("query_gradient_norm", "K^T J g", "K^T J^T g", min_draws=_MANY),
-    _of_saturation("query_gradient_norm_median", "K^T J g", "K^T J^T g"),
+    _from_saturation("jacobian_norm", *_JACOBIAN, within=(0, math.inf), min_draws=_MANY),
+    _from_saturation("jacobian_norm_median", *_JACOBIAN),
+    _from_saturation("weight_jacobian_norm_median"),
+    _from_saturation("query_gradient_norm", "K^T J g", "K^T J^T g", min_draws=_MANY),
+    _from_saturation("query_gradient_norm_median", "K^T J g", "K^T J^T g"),
 )
 
 

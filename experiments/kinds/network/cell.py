@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from annotated_types import Ge, Le, Lt
 
-from experiments.kinds.network.layer import LAYER_VALUES, of_stream, values_of_layer
+from experiments.kinds.network.layer import LAYER_VALUES, stream_values, values_of_layer
 from experiments.measuring.cells import RULE_COLUMNS, Row, ScaledCell
 from experiments.measuring.columns import Column, Meaning, with_errors
 from experiments.measuring.experiment import MEASURED, Experiment
@@ -108,23 +108,23 @@ class Cell(ScaledCell):
         """As `Cell.memory`: all matrices and steps under one rule, the values of all trials, and the
         arrays of rows of one layer on its way back.
         """
-        of_tokens = self.n_keys * (26 * self.width + 9 * self.hidden)
-        of_rows = self.n_heads * self.n_keys**2
+        token_values = self.n_keys * (26 * self.width + 9 * self.hidden)
+        row_values = self.n_heads * self.n_keys**2
         values = 4 * len(self.scaling) * len(LAYER_VALUES) * (self.chunk_trials + 2)
-        kept = self.layers * (self._matrices + of_tokens + 3 * of_rows + values)
-        return 8 * (kept + 12 * of_rows) + 2**20
+        kept = self.layers * (self._matrices + token_values + 3 * row_values + values)
+        return 8 * (kept + 12 * row_values) + 2**20
 
     @property
     def _matrices(self) -> int:
         """Entries of the matrices of a layer."""
-        of_mlp = {"none": 0, "relu": 2, "swiglu": 3}[self.mlp]
-        return 4 * self.width**2 + of_mlp * self.hidden * self.width
+        mlp_matrices = {"none": 0, "relu": 2, "swiglu": 3}[self.mlp]
+        return 4 * self.width**2 + mlp_matrices * self.hidden * self.width
 
     @property
     def _work(self) -> float:
         """Multiplications of a trial under one rule, there and back."""
-        of_rows = 6 * self.n_keys**2 * (self.width + 10 * self.n_heads)
-        return self.layers * (3 * self.n_keys * self._matrices + of_rows)
+        row_values = 6 * self.n_keys**2 * (self.width + 10 * self.n_heads)
+        return self.layers * (3 * self.n_keys * self._matrices + row_values)
 
     def problem(self) -> str | None:
         """As `Cell.problem`: a stream of one entry, which norms make 1 or -1, or an odd d_k
@@ -145,7 +145,7 @@ class Cell(ScaledCell):
         """The matrices of a layer."""
         width, hidden = self.width, self.hidden
         query, key = self.scheme.variances(width, self.d_k)
-        of_hidden = self.scheme.variances(max(hidden, 1), self.d_k)[1]
+        hidden_variance = self.scheme.variances(max(hidden, 1), self.d_k)[1]
         matrix = partial(self.scheme.matrix, rng)
         output = key * self.onto_stream
         variances = {"query": query, "key": key, "value": key, "output": output}
@@ -154,7 +154,7 @@ class Cell(ScaledCell):
             drawn["gate"] = matrix(key, (width, hidden))
         if self.mlp != "none":
             drawn["up"] = matrix(key, (width, hidden))
-            drawn["down"] = matrix(of_hidden * self.onto_stream, (hidden, width))
+            drawn["down"] = matrix(hidden_variance * self.onto_stream, (hidden, width))
         return network.Block(**drawn)
 
     def designs(self) -> Iterator[network.Design]:
@@ -192,12 +192,12 @@ class StackMeasurement:
 def measure(cell: Cell, trials: int, rng: np.random.Generator) -> StackMeasurement:
     """Measure that many independent stacks under every rule."""
     stacks = np.array([_stack(cell, rng) for _ in range(trials)])
-    of_layers = stacks[:, :, : cell.layers]
+    layers = stacks[:, :, : cell.layers]
     places = {"first": 0, "last": cell.layers - 1, "above": cell.layers}
     metrics = [stacks[:, :, places[metric.end], _PLACE[metric.value]] for metric in METRICS]
     moments = Moments.of(np.stack(metrics, axis=-1).reshape(trials, -1).T)
-    mean = of_layers.mean(axis=0)
-    squares = ((of_layers - mean) ** 2).sum(axis=0)
+    mean = layers.mean(axis=0)
+    squares = ((layers - mean) ** 2).sum(axis=0)
     return StackMeasurement(moments, mean, squares)
 
 
@@ -215,7 +215,7 @@ def _stack(cell: Cell, rng: np.random.Generator) -> FloatArray:
         gradients = network.backward(top, steps, blocks, design)
         for layer, (step, gradient) in enumerate(zip(steps, gradients, strict=True)):
             values[rule, layer] = values_of_layer(step, gradient)
-        values[rule, -1, :2] = of_stream(steps[-1].after)
+        values[rule, -1, :2] = stream_values(steps[-1].after)
     return values
 
 
@@ -240,7 +240,7 @@ class StackMetric(Metric):
     end: _End = "first"
 
 
-def _of_ends(
+def _both_ends(
     name: str,
     meaning: str,
     title: str,
@@ -279,7 +279,7 @@ METRICS = (
         min_trials=_MIN_STACKS,
         min_draws=_MIN_DRAWS,
     ),
-    *_of_ends(
+    *_both_ends(
         "query_gradient_norm",
         "root mean square of |dL/dq|",
         "$|dL/dq|$, r.m.s.",
@@ -288,13 +288,13 @@ METRICS = (
         min_trials=_MIN_STACKS,
         min_draws=_MIN_DRAWS,
     ),
-    *_of_ends(
+    *_both_ends(
         "query_gradient_norm_median",
         "median of |dL/dq| over the rows of a stack; mean over stacks",
         "$|dL/dq|$, median",
         "query_gradient_median",
     ),
-    *_of_ends(
+    *_both_ends(
         "entropy",
         "entropy of a row",
         "entropy of a row (nats)",
@@ -302,7 +302,7 @@ METRICS = (
         unit="nats",
         within=(0, lambda sizes: np.log(sizes.n_keys)),
     ),
-    *_of_ends(
+    *_both_ends(
         "row_variance",
         "variance of the scaled scores within a row",
         "variance within a row",
@@ -334,7 +334,7 @@ def tabulate(cell: Cell, measured: StackMeasurement) -> dict[str, list[Row]]:
     values = moments.mean.reshape(errors.shape)
     spread = np.sqrt(measured.squares / (trials - 1) / trials)
     rows, layers = [], []
-    for i, of_rule in enumerate(cell.by_rule()):
+    for i, rule_cell in enumerate(cell.by_rule()):
         estimates = {}
         for metric, value, error in zip(METRICS, values[i], errors[i], strict=True):
             pair = float(value), float(error)
@@ -342,9 +342,9 @@ def tabulate(cell: Cell, measured: StackMeasurement) -> dict[str, list[Row]]:
                 root = math.sqrt(value)
                 pair = root, float(error / (2 * root)) if root else 0.0
             estimates[metric.name] = pair
-        rows.append(metric_row(METRICS, of_rule, trials, estimates))
+        rows.append(metric_row(METRICS, rule_cell, trials, estimates))
         for layer in range(cell.layers):
-            row = of_rule.row_head() | {"trials": trials, "layer": layer + 1}
+            row = rule_cell.row_head() | {"trials": trials, "layer": layer + 1}
             for column, place in _PLACE.items():
                 row[column] = float(measured.mean[i, layer, place])
                 row[f"{column}_se"] = float(spread[i, layer, place])

@@ -31,10 +31,10 @@ LAYER_VALUES = (
 
 def values_of_layer(step: network.Steps, gradient: network.BlockGradients) -> list[float]:
     """The values of a layer, in the order of `LAYER_VALUES`."""
-    return [*of_stream(step.x), *_of_rows(step), *_of_gradient(gradient)]
+    return [*stream_values(step.x), *_row_values(step), *_gradient_values(gradient)]
 
 
-def of_stream(x: FloatArray) -> tuple[float, float]:
+def stream_values(x: FloatArray) -> tuple[float, float]:
     """The mean square of the entries of a stream, and the mean cosine of two tokens."""
     directions = x / np.linalg.norm(x, axis=-1, keepdims=True)
     return _mean_square(x), _mean_product(directions)
@@ -47,18 +47,18 @@ def _mean_square(x: FloatArray) -> float:
 def _mean_product(vectors: FloatArray) -> float:
     """The mean product of two different vectors, (n, width)."""
     n, total = len(vectors), vectors.sum(axis=0)
-    of_pairs = total @ total - np.vdot(vectors, vectors)
-    return float(of_pairs) / (n * (n - 1))
+    pair_sum = total @ total - np.vdot(vectors, vectors)
+    return float(pair_sum) / (n * (n - 1))
 
 
-def _of_rows(step: network.Steps) -> list[float]:
+def _row_values(step: network.Steps) -> list[float]:
     """Means over the rows of all heads."""
     w = step.weights
     rows = collision(w), max_weight(w), entropy(w), row_variance(step.scaled)
     return [float(values.mean()) for values in rows]
 
 
-def _of_gradient(gradients: network.BlockGradients) -> list[float]:
+def _gradient_values(gradients: network.BlockGradients) -> list[float]:
     """The last six of `LAYER_VALUES`: the gradients to the stream, and to queries, keys and values."""
     norms = [np.vecdot(x, x) for x in (gradients.q, gradients.k, gradients.v)]
     square = _mean_square(gradients.x)

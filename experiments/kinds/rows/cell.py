@@ -72,8 +72,8 @@ def tabulate(cell: Cell, measurement: RowsMeasurement) -> dict[str, Iterator[Row
 def _rows(cell: Cell, scores: FloatArray) -> Iterator[Row]:
     if (visible := cell.visible(slice(0, cell.n_queries))) is not None:
         scores = np.where(visible, scores, -np.inf)
-    for of_rule in cell.by_rule():
-        head, scaled = of_rule.row_head(), scores / of_rule.divisor
+    for rule_cell in cell.by_rule():
+        head, scaled = rule_cell.row_head(), scores / rule_cell.divisor
         weights = softmax(scaled)
         for trial, query, key in np.argwhere(np.isfinite(scaled)).tolist():
             place = {"trial": trial, "query": query, "key": key}

@@ -145,13 +145,13 @@ def cat_sat_down() -> list[Step]:
 
 
 def _drawn(
-    rng: np.random.RandomState, d_k: int, of_tokens: float, of_weights: float
+    rng: np.random.RandomState, d_k: int, token_std: float, weight_std: float
 ) -> tuple[FloatArray, FloatArray]:
     """Four tokens X of width 8, then the projections W_q, W_k and W_v, (3, 8, d_k), with these
     standard deviations.
     """
-    tokens = rng.standard_normal((4, 8)) * of_tokens
-    return tokens, rng.standard_normal((3, 8, d_k)) * of_weights
+    tokens = rng.standard_normal((4, 8)) * token_std
+    return tokens, rng.standard_normal((3, 8, d_k)) * weight_std
 
 
 def _projections(
@@ -169,14 +169,14 @@ def _projections(
     ]
 
 
-_of_42 = np.random.RandomState(42)
-_of_123 = np.random.RandomState(123)
-_FOUR, _FOUR_WEIGHTS = _drawn(_of_123, 4, 0.5, 0.3)
-_TOKENS, _WEIGHTS = _drawn(_of_42, 6, 1.0, 0.1)
+_rng_42 = np.random.RandomState(42)
+_rng_123 = np.random.RandomState(123)
+_FOUR, _FOUR_WEIGHTS = _drawn(_rng_123, 4, 0.5, 0.3)
+_TOKENS, _WEIGHTS = _drawn(_rng_42, 6, 1.0, 0.1)
 FOUR = trace(*(_FOUR @ _FOUR_WEIGHTS))
 SESSION = trace(*(_TOKENS @ _WEIGHTS))
 # q, k and v of three sequences; the next numbers.
-BATCH = [_of_123.standard_normal((3, 4, 6)) for _ in range(3)]
+BATCH = [_rng_123.standard_normal((3, 4, 6)) for _ in range(3)]
 
 
 @example
@@ -229,7 +229,7 @@ _SAMPLE = 10_000
 @cache
 def variances() -> FloatArray:
     """The variance of 10,000 scores at each width of `SWEPT`, (6,); draws follow the session."""
-    drawn = (_of_42.standard_normal((2, _SAMPLE, d_k)) for d_k in SWEPT)
+    drawn = (_rng_42.standard_normal((2, _SAMPLE, d_k)) for d_k in SWEPT)
     return np.array([np.var((q * k).sum(axis=1)) for q, k in drawn])
 
 

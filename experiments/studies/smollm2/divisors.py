@@ -110,9 +110,9 @@ def row_means(
 def means_over_sequences(heads: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Means over sequences, of the heads that `by` does not tell apart together."""
     squares = heads.assign(query_gradient=heads["query_gradient"] ** 2)
-    of_sequences = squares.groupby([*by, "group"], sort=False).agg(OVER_HEADS)
-    of_sequences["query_gradient"] **= 0.5
-    return with_errors(of_sequences.reset_index(), by, *GRADIENTS)
+    by_sequence = squares.groupby([*by, "group"], sort=False).agg(OVER_HEADS)
+    by_sequence["query_gradient"] **= 0.5
+    return with_errors(by_sequence.reset_index(), by, *GRADIENTS)
 
 
 def with_errors(
@@ -159,7 +159,7 @@ def by_text(model: Pretrained) -> list[pd.DataFrame]:
     table = pd.DataFrame(rows, columns=["text", "divisor", "group", "loss"])
     table["change"] = change_of_loss(table, "text")
     texts = table.groupby("text", sort=False)
-    smallest = [(text, *smallest_loss(of_text)) for text, of_text in texts]
+    smallest = [(text, *smallest_loss(own)) for text, own in texts]
     return [
         with_errors(table, ["text", "divisor"]),
         pd.DataFrame(smallest, columns=["text", "divisor", "divisor_se"]),
@@ -171,7 +171,7 @@ def smallest_loss(table: pd.DataFrame) -> tuple[float, float]:
 
     It is that of a cubic in ln c, fitted to the losses around it; NaN at an end of their range.
     """
-    of_groups = table.pivot_table(index="group", columns="divisor", values="loss")
+    by_group = table.pivot_table(index="group", columns="divisor", values="loss")
 
     def place(losses: pd.DataFrame) -> float:
         cubic = np.polyfit(np.log(AROUND), losses.mean(), 3)
@@ -179,9 +179,9 @@ def smallest_loss(table: pd.DataFrame) -> tuple[float, float]:
         is_within = 0 < least < len(_CANDIDATES) - 1
         return float(_CANDIDATES[least]) if is_within else np.nan
 
-    without_one = [place(of_groups.drop(group)) for group in of_groups.index]
-    variance = (len(of_groups) - 1) * np.var(without_one)
-    return place(of_groups), float(np.sqrt(variance))
+    without_one = [place(by_group.drop(group)) for group in by_group.index]
+    variance = (len(by_group) - 1) * np.var(without_one)
+    return place(by_group), float(np.sqrt(variance))
 
 
 def by_length(model: Pretrained) -> list[pd.DataFrame]:
@@ -190,24 +190,24 @@ def by_length(model: Pretrained) -> list[pd.DataFrame]:
     positions = []
     sequences = model.tokens(LONG_TEXT, LENGTHS[-1] + 1, LONG_SEQUENCES)
     for group, tokens in enumerate(sequences):
-        own, of_lengths = _of_lengths(model, tokens)
-        lengths.append(of_lengths.assign(group=group))
+        own, means = _length_means(model, tokens)
+        lengths.append(means.assign(group=group))
         losses = {NO_RULE: own}
         for name, power in OTHER_RULES.items():
             losses[name] = model.losses(tokens, _divisors(power, len(own)))
-        for name, of_rule in losses.items():
+        for name, rule_losses in losses.items():
             for first, last in itertools.pairwise((0, *LENGTHS)):
                 within = slice(first, last)
-                loss = float(of_rule[within].mean())
-                change = float((of_rule - own)[within].mean())
+                loss = float(rule_losses[within].mean())
+                change = float((rule_losses - own)[within].mean())
                 positions.append((name, first, last, group, loss, change))
     columns = ["rule", "first", "last", "group", "loss", "change"]
-    of_positions = pd.DataFrame(positions, columns=columns)
+    by_position = pd.DataFrame(positions, columns=columns)
     by_length = with_errors(pd.concat(lengths), ["n_keys"])
-    return [by_length, with_errors(of_positions, columns[:3])]
+    return [by_length, with_errors(by_position, columns[:3])]
 
 
-def _of_lengths(model: Pretrained, tokens: Tokens) -> tuple[FloatArray, pd.DataFrame]:
+def _length_means(model: Pretrained, tokens: Tokens) -> tuple[FloatArray, pd.DataFrame]:
     """The losses, and for each length n the mean loss of the first n tokens, and means over all
     heads of the last rows among them.
 
@@ -215,12 +215,12 @@ def _of_lengths(model: Pretrained, tokens: Tokens) -> tuple[FloatArray, pd.DataF
     """
     tables: list[pd.DataFrame] = []
 
-    def of_layer(steps: Steps) -> None:
+    def see_layer(steps: Steps) -> None:
         for n in LENGTHS:
             table = row_means(steps, n + 1 - LAST_ROWS, n)
             tables.append(table.assign(n_keys=n))
 
-    losses = model.losses(tokens, of_layer=of_layer)
+    losses = model.losses(tokens, see_layer=see_layer)
     means = pd.concat(tables).groupby("n_keys").mean()
     means.insert(0, "loss", [float(losses[:n].mean()) for n in LENGTHS])
     return losses, means.reset_index()

@@ -31,7 +31,7 @@ def read_model(results: Path) -> dict[str, pd.DataFrame]:
     return {path.stem: pd.read_csv(path) for path in model_path(results, "").glob("*.csv")}
 
 
-def _of_divisors(tables: Tables) -> Numbers:
+def _divisor_numbers(tables: Tables) -> Numbers:
     """None unless intervals put the smallest loss of prose within 15% of sqrt(d_k), and the gradient
     without a scale above ten times that with it, and unless shuffled tokens lose least beyond 10;
     nor if the divisor 2 costs more loss than 32, or has no larger gradients.
@@ -56,7 +56,7 @@ def _of_divisors(tables: Tables) -> Numbers:
     return {"divisor": prose["divisor"], "reach": reach, "ratio": _power_of_ten(ratio)}
 
 
-def _of_layers(tables: Tables) -> Numbers:
+def _layer_numbers(tables: Tables) -> Numbers:
     """None unless intervals put the ratio of the gradients at the embedding, without a scale to with
     it, above 10 at the start and higher after training.
     """
@@ -163,7 +163,7 @@ MODEL_FIGURES = {
             sentence="SmolLM2 was trained with the divisor 8. On prose, it loses least at {divisor:.2f} "
             "± {reach:.2f}. Without division, its r.m.s. gradient at a query is more than {ratio:,} "
             "times as large.",
-            numbers=_of_divisors,
+            numbers=_divisor_numbers,
         ),
     ),
     "layers": ModelFigure(
@@ -172,7 +172,7 @@ MODEL_FIGURES = {
             title="Without its division, SmolLM2's gradients explode; trained weights make it worse",
             sentence="Without division, the gradient at the embedding is {low:.0f} to {high:.0f} times "
             "that with √d_k for one draw of random weights, and more than {trained:,} times for trained ones.",
-            numbers=_of_layers,
+            numbers=_layer_numbers,
         ),
     ),
 }

@@ -130,18 +130,18 @@ class Pretrained(NamedTuple):
         self,
         tokens: Tokens,
         divisor: npt.ArrayLike = DIVISOR,
-        of_layer: Callable[[Steps], object] = lambda _: None,
+        see_layer: Callable[[Steps], object] = lambda _: None,
     ) -> FloatArray:
         """-ln p of each next token, (n,), of a sequence of tokens (n + 1,).
 
-        `of_layer` gets the steps of each layer in turn; they are dropped before those of the next,
+        `see_layer` gets the steps of each layer in turn; they are dropped before those of the next,
         because at 2,048 tokens a layer takes 0.4 GB.
         """
         design = self.design(divisor)
         x = self.embedding[tokens[:-1]]
         for block in self.blocks:
             steps = network.block_forward(x, block, design)
-            of_layer(steps)
+            see_layer(steps)
             x = steps.after
             del steps
         top = self.embedding.T, tokens[1:], design, self.final_gain

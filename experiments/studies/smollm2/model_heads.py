@@ -80,8 +80,8 @@ def by_head_and_layer(model: Pretrained) -> list[pd.DataFrame]:
     means = []
     for by in (["layer", "head"], ["layer"]):
         keys = [*_CASE, *by]
-        of_groups = heads.groupby([*keys, "group"], sort=False)[[*QUANTITIES]].mean()
-        means.append(with_errors(of_groups.reset_index(), keys))
+        by_group = heads.groupby([*keys, "group"], sort=False)[[*QUANTITIES]].mean()
+        means.append(with_errors(by_group.reset_index(), keys))
     return means
 
 
@@ -93,7 +93,7 @@ def heads_of_sequences(q: FloatArray, k: FloatArray) -> pd.DataFrame:
     n_keys = k.shape[-2]
     lengths = tuple(range(2, n_keys + 1))
     spread = np.sqrt(diagnosed["row_variance"])
-    of_law = law(spread, lengths)
+    expected = law(spread, lengths)
     without_first = _diagnosed(q[..., 1:, :], k[..., 1:, :])
     lengths = lengths[:-1]
     rest = np.sqrt(without_first["row_variance"])
@@ -103,8 +103,8 @@ def heads_of_sequences(q: FloatArray, k: FloatArray) -> pd.DataFrame:
     diagnosed = diagnosed.assign(
         n_keys=n_keys,
         spread=spread,
-        entropy_share_law=of_law,
-        entropy_share_distance=diagnosed["entropy_share"] - of_law,
+        entropy_share_law=expected,
+        entropy_share_distance=diagnosed["entropy_share"] - expected,
         frozen=np.where(spread > freezing_sigma(n_keys), 1.0, 0.0),
         first_key_variance=1 - (rest / spread) ** 2,
         rest_spread=rest,

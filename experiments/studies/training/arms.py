@@ -97,7 +97,7 @@ def verdicts(arm: pd.Series, divided: pd.Series) -> dict[str, object]:
     their intervals.
     """
     loss, low, high = (arm[LOSS + end] for end in _ENDS)
-    of_divided, low_divided, high_divided = (divided[LOSS + end] for end in _ENDS)
+    divided_loss, low_divided, high_divided = (divided[LOSS + end] for end in _ENDS)
     side = np.select([low > high_divided, high < low_divided], ["above", "below"], "open")
     least, most = (VANISHED * divided[GRADIENT + end] for end in _ENDS[1:])
     is_small = np.select(
@@ -109,12 +109,12 @@ def verdicts(arm: pd.Series, divided: pd.Series) -> dict[str, object]:
         "loss_low": low,
         "loss_high": high,
         "divided_learning_rate": divided.name,
-        "divided_loss": of_divided,
+        "divided_loss": divided_loss,
         "divided_loss_low": low_divided,
         "divided_loss_high": high_divided,
-        "excess": loss / of_divided - 1,
+        "excess": loss / divided_loss - 1,
         "side": str(side),
-        "as_good": loss / of_divided - 1 <= AS_GOOD,
+        "as_good": loss / divided_loss - 1 <= AS_GOOD,
         **{f"gradient{end}": arm[GRADIENT + end] for end in _ENDS},
         **{f"divided_gradient{end}": divided[GRADIENT + end] for end in _ENDS},
         "vanished": str(is_small),
@@ -183,10 +183,10 @@ def _chosen(runs: pd.DataFrame, condition: str, start: str) -> pd.DataFrame:
 def _draw(runs: pd.DataFrame) -> Drawing:
     """A row for each condition that was run, with a panel for each start and a line for each arm."""
     shown = {
-        of_start + condition: _chosen(runs, condition, start)
+        start_title + condition: _chosen(runs, condition, start)
         for condition in _CONDITIONS
         if any(len(_chosen(runs, condition, start)) for start in _STARTS)
-        for start, of_start in _STARTS.items()
+        for start, start_title in _STARTS.items()
     }
     height = 0.4 + 1.35 * len(shown)
     figure, axes = panels(len(shown), 2, (7.5, height), sharex=True, sharey=True)

@@ -114,7 +114,7 @@ def mapped_row(
     True
     """
     u, step, integrands, moments = _integrands(max(sigma, _LEAST_SIGMA), n_keys, softcap)
-    log_g, of_largest, of_entropy = integrands
+    log_g, largest, entropies = integrands
     log_d = np.zeros_like(u)
     if sink is not None:
         log_d = -np.exp(np.minimum(u + sink, 700.0))
@@ -131,9 +131,9 @@ def mapped_row(
                 total += coefficient * tuples * integral / factorial(degree - 1)
         return total
 
-    max_weight = n_keys * step * float(of_largest @ np.exp(log_d))
-    of_others = np.exp((n_keys - 1) * log_g)
-    entropy = n_keys * step * float(of_entropy @ of_others)
+    max_weight = n_keys * step * float(largest @ np.exp(log_d))
+    others = np.exp((n_keys - 1) * log_g)
+    entropy = n_keys * step * float(entropies @ others)
     squares = mean("|J|^2 of keys"), mean("|Jx|^2 of keys")
     return np.array([mean("sum w"), max_weight, entropy, *squares])
 
@@ -169,8 +169,8 @@ def _integrands(
         below = chances[:first_near].sum()
         above = chances[end_near:].sum()
         y = part[:, None] + s[near]
-        of_part = _at(y, functions[:, near], chances[near], below, above, n_keys)
-        blocks.append(of_part)
+        block = _at(y, functions[:, near], chances[near], below, above, n_keys)
+        blocks.append(block)
     values = np.concatenate(blocks, axis=1)
     indices = [(k, q, a) for k in range(1, 5) for q, a in _FUNCTIONS]
     return u, float(step), values[:3], dict(zip(indices, values[3:], strict=True))
@@ -198,13 +198,13 @@ def _at(
     before = below + np.cumsum(sums, axis=-1) - sums
     within = panels @ _WITHIN.T
     lower = (before[..., None] + within).reshape(kernel.shape)
-    of_one = kernel * e
-    of_largest = np.vecdot(of_one, np.maximum(lower, 0.0) ** (n_keys - 1))
-    of_entropy = np.vecdot(of_one, digamma(1.0) - y)
-    of_powers = accumulate([of_one, e, e, e], np.multiply)  # faster than e**k
-    by_power = [of_power @ functions.T for of_power in of_powers]
+    first = kernel * e
+    largest = np.vecdot(first, np.maximum(lower, 0.0) ** (n_keys - 1))
+    entropies = np.vecdot(first, digamma(1.0) - y)
+    powers = accumulate([first, e, e, e], np.multiply)  # faster than e**k
+    by_power = [power @ functions.T for power in powers]
     moments = np.concatenate(by_power, axis=1).T
-    return np.array([log_of(g, missing), of_largest, of_entropy, *moments])
+    return np.array([log_of(g, missing), largest, entropies, *moments])
 
 
 def sigmoid_row(

@@ -87,8 +87,8 @@ class LayerRows:
             key = row.key_gradient_norm**2 / distance
             values.append((collision, overlap, query, key))
         self._fits = [
-            Chebyshev.fit(nodes, of_nodes, _DEGREE, domain=[0, most])
-            for of_nodes in np.transpose(values)
+            Chebyshev.fit(nodes, column, _DEGREE, domain=[0, most])
+            for column in np.transpose(values)
         ]
 
     def at(self, cosine: float) -> tuple[float, float, float, float]:
@@ -136,14 +136,14 @@ def attention_stack(
     # In letters of the module, beside C = `collision` and O = `overlap`:
     #
     #     up      `stream`, `before` S   `after` S'   p   `product` p' S'
-    #     down    `mean` G   `product` R   `of_jacobians` s I   `query` |dq|^2   `key` |dk|^2
+    #     down    `mean` G   `product` R   `jacobians` s I   `query` |dq|^2   `key` |dk|^2
     #
     #       x ──> norm ──> W_Q, W_K, W_V ──> softmax ──> W_O ──> + ──> x'     S, p ──> S', p'
     #       \__________________________ a ______________________/            G, R <── G', R'
     #
     # Rows depend on p alone, so that the way up needs no gradients; the way down needs the rows.
-    of_q, of_k, u = variances
-    scale = resolve_divisor(divisor, d_k, n_keys) / sqrt(of_q * of_k)
+    query_variance, key_variance, u = variances
+    scale = resolve_divisor(divisor, d_k, n_keys) / sqrt(query_variance * key_variance)
     rows = LayerRows(d_k, n_keys, scale)
     a2 = residual**2
     p = cosine
@@ -168,16 +168,18 @@ def attention_stack(
         if post_norm:
             mean /= after
             product /= after
-        of_jacobians = squared * overlap * (1 - collision) ** 2
+        jacobians = squared * overlap * (1 - collision) ** 2
         v = u * (mean * collision + (n - 1) * product * overlap)
-        of_all = u * n * (mean + (n - 1) * product)
-        v_2 = (of_all - n * v) / (n * (n - 1))
+        total = u * n * (mean + (n - 1) * product)
+        v_2 = (total - n * v) / (n * (n - 1))
         q = u * (1 - p) * mean * query
-        q_2 = u * (1 - p) ** 2 * product * of_jacobians
-        k = u * (mean * key + (n - 1) * (1 - p) * p * product * of_jacobians)
+        q_2 = u * (1 - p) ** 2 * product * jacobians
+        k = u * (mean * key + (n - 1) * (1 - p) * p * product * jacobians)
         mean = a2 * mean + (v + q + k) / before
         product = a2 * product + (v_2 + q_2 - k / (n - 1)) / before
         stack.append(
-            StackLayer(before, p, collision, overlap, mean, product / mean, d_k * q / of_q)
+            StackLayer(
+                before, p, collision, overlap, mean, product / mean, d_k * q / query_variance
+            )
         )
     return stack[::-1]

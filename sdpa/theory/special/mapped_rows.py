@@ -104,19 +104,19 @@ def _mapped_means(
         raise UnknownError("capped scores and those beside a sink are unknown for keys with a mean")
 
     def values(n: float) -> FloatArray:
-        of_length = RowLaw(d_k, n, divisor, law)
+        row_law = RowLaw(d_k, n, divisor, law)
         lengths = gaussian_queries(d_k, law, halvings=1)
-        sigma = of_length.unit * lengths.length
+        sigma = row_law.unit * lengths.length
         if row_map.normalizer == "softmax":
             means = _softmax_rows(sigma, n, row_map)
         else:
             means = _sigmoid_rows(sigma, n, row_map, log(n_keys))
         across = (d_k - 1) * means[:, 3]
-        means[:, 4] = (means[:, 4] + across) * of_length.to_query**2
+        means[:, 4] = (means[:, 4] + across) * row_law.to_query**2
         return lengths.share @ means
 
-    of_one = values(1) if lengths_of(rows, n_keys).min() == 1 else np.zeros(5)
-    return mean_over_lengths(values, of_one, n_keys, rows)
+    one_key = values(1) if lengths_of(rows, n_keys).min() == 1 else np.zeros(5)
+    return mean_over_lengths(values, one_key, n_keys, rows)
 
 
 def _sigmoid_rows(

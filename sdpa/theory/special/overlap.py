@@ -88,8 +88,8 @@ def weight_overlap(
     missing = (h @ p)[:, None] + other_h @ p - (h * p) @ other_h.T
     log_product = np.log1p(-np.minimum(missing, 1 - 1e-16))
     power = np.exp((n_keys - 1) * log_product)
-    of_pair = (density * p) @ other_density.T
-    return float(n_keys * da * db * np.vdot(of_pair, power))
+    joint = (density * p) @ other_density.T
+    return float(n_keys * da * db * np.vdot(joint, power))
 
 
 def _transforms(

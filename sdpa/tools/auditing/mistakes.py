@@ -12,13 +12,13 @@ Mistake = Callable[[Attention], Array]
 _EXTREME_SCORE = 100  # scores beyond this are in cases where e^s is 0 or not finite
 
 
-def _of_split_heads(a: Attention) -> Array:
+def _split_heads(a: Attention) -> Array:
     """The output of an attention whose heads a reshape without a transpose gives."""
     q, k, v = (x.swapaxes(1, 2).reshape(x.shape) for x in (a.q, a.k, a.v))
     return _merge(replace(a, q=q, k=k, v=v).output)
 
 
-def _of_swapped_axes(a: Attention) -> Array:
+def _swapped_axes(a: Attention) -> Array:
     """The output of an attention of (batch, n, heads, d) without a mask."""
     q, k, v = (x.swapaxes(1, 2) for x in (a.q, a.k, a.v))
     return (softmax(a.multiplier * q @ k.mT) @ v).swapaxes(1, 2)
@@ -35,14 +35,14 @@ MISTAKES: dict[str, Mistake] = {
     "query heads read heads of values in turn (onnx/onnx#7274)": (
         lambda a: a.weights @ in_turn(a.v, a.groups)
     ),
-    "reshapes without a transpose split and merge the heads (reczoo/FuxiCTR#30)": _of_split_heads,
+    "reshapes without a transpose split and merge the heads (reczoo/FuxiCTR#30)": _split_heads,
     "a reshape without a transpose merges the heads (jsbaan/transformer-from-scratch#6)": (
         lambda a: _merge(a.output)
     ),
     "each value gets the weight of the key before, the first one that of the sink": (
         lambda a: np.insert(a.weights[..., :-1], 0, 1 - a.weights.sum(axis=-1), axis=-1) @ a.v
     ),
-    "positions and heads are swapped; the axes are batch, heads, n, d": _of_swapped_axes,
+    "positions and heads are swapped; the axes are batch, heads, n, d": _swapped_axes,
     "weights sum to 1 over queries (FudanNLP/fastNLP#254)": (
         lambda a: softmax(a.masked, -2, a.sink) @ a.v
     ),

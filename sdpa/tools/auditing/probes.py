@@ -221,7 +221,7 @@ class Audited:
                 break  # most sizes have the same error
         return cases
 
-    def of_nan(self, case: Case) -> str:
+    def nan_effect(self, case: Case) -> str:
         """What NaN in k and v does, at keys that no query sees."""
         a = case.expected
         is_idle = np.asarray(a.hidden.all(axis=(1, 2)))[:, None, :, None]

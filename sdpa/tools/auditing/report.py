@@ -145,7 +145,7 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
             report.findings.append(f"queries without keys: {words}, expected {empty}")
     hiding = [case for case in cases if case.expected.hidden.all(axis=(1, 2)).any()]
     for case in hiding[:1]:
-        report.facts["NaN at hidden keys"] = audited.of_nan(case)
+        report.facts["NaN at hidden keys"] = audited.nan_effect(case)
     wrong = [case for case in cases if not case.is_right]
     expected = words_of([case.expected for case in cases])  # all sizes tell the rule
     alike = words_of([case.expected for case in wrong or cases])

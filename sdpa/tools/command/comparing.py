@@ -30,8 +30,8 @@ def run(given: argparse.Namespace) -> int:
     """
     options = options_of(given)
     read = [read_heads([path], options) for path in given.files]
-    of_a, of_b = map(_split, read)
-    numbers, others = ([layer.number for layer in layers] for layers in (of_a, of_b))
+    layers_a, layers_b = map(_split, read)
+    numbers, others = ([layer.number for layer in layers] for layers in (layers_a, layers_b))
     with naming(*given.files):
         if numbers != others:
             raise ValueError(
@@ -39,7 +39,7 @@ def run(given: argparse.Namespace) -> int:
             )
         table = [
             row
-            for a, b in zip(of_a, of_b, strict=True)
+            for a, b in zip(layers_a, layers_b, strict=True)
             for row in rows_of_layer(a, compare_heads(a, b).columns(), {})
         ]
     table.sort(key=lambda row: -row["divergence"])
@@ -61,6 +61,6 @@ def _split(layers: list[Layer]) -> list[Layer]:
         for array in (layer.q, layer.k, layer.mask)
     )
     return [
-        replace(layer, axes=axes, number=number, q=of_q, k=of_k, mask=of_mask)
-        for number, (of_q, of_k, of_mask) in enumerate(zip(q, k, mask, strict=False))
+        replace(layer, axes=axes, number=number, q=own_q, k=own_k, mask=own_mask)
+        for number, (own_q, own_k, own_mask) in enumerate(zip(q, k, mask, strict=False))
     ]

@@ -23,9 +23,11 @@ def main(words: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for part in _PARTS:
         about = (part.__doc__ or "").partition("\n")[0]
-        of_part = commands.add_parser(part.NAME, help=about, description=about, allow_abbrev=False)
-        part.add_arguments(of_part)
-        of_part.set_defaults(run=part.run)
+        subparser = commands.add_parser(
+            part.NAME, help=about, description=about, allow_abbrev=False
+        )
+        part.add_arguments(subparser)
+        subparser.set_defaults(run=part.run)
     if words is None and hasattr(signal, "SIGPIPE"):  # a reader such as head may have enough
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:

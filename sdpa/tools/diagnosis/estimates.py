@@ -146,7 +146,7 @@ def diagnosis_of(heads: Heads, *, has_exact: bool = True) -> Diagnosis:
         for quantity in QUANTITIES
         if heads.k is not None or quantity.name not in VECTOR_QUANTITIES
     ]
-    rows = [[sequence.measured() for sequence in sequences] for sequences in heads.of_each()]
+    rows = [[sequence.measured() for sequence in sequences] for sequences in heads.by_head()]
     return estimates_of(known, heads, rows, report, has_exact=has_exact)
 
 
@@ -174,9 +174,9 @@ def estimates_of(
     has_rows = of("rows").any(axis=1)
     sums = {}  # of all sequences with rows first, then without each of them
     for name in measured[0][0].sums:
-        of_each = of(name)[has_rows]
-        total = of_each.sum(axis=0)
-        sums[name] = np.array([total, *(total - of_each)])
+        by_sequence = of(name)[has_rows]
+        total = by_sequence.sum(axis=0)
+        sums[name] = np.array([total, *(total - by_sequence)])
     shape = tuple(heads.shape.values())
     rows = sums["rows"][0].reshape(shape)
     if not rows.all():
@@ -193,9 +193,9 @@ def estimates_of(
     exact = [gaussian_values(head) if has_exact else {} for head in measured]
     estimates = {}
     for quantity in quantities:
-        of_heads = np.array([quantity.of_head(head) for head in measured])
+        by_head = np.array([quantity.head_value(head) for head in measured])
         with np.errstate(divide="ignore", invalid="ignore"):  # a sequence may have no rows
-            value, *others = quantity.of(sums) if quantity.of else (of_heads, of_heads * np.nan)
+            value, *others = quantity.of(sums) if quantity.of else (by_head, by_head * np.nan)
             error = np.sqrt((len(others) - 1) * np.var(others, axis=0))
         gaussian = np.array([values.get(quantity.name, np.nan) for values in exact])
         estimates[quantity.name] = Estimate(*(x.reshape(shape) for x in (value, error, gaussian)))
@@ -216,8 +216,8 @@ def gaussian_values(sequences: Sequence[HeadRows]) -> dict[str, float]:
     )
     variance = (variances * n / (n - 1)).mean()
     sigma = np.sqrt(variance * independent / (independent.mean() or 1.0))
-    of_rows = gaussian_rows(np.minimum(sigma, LARGEST_SIGMA), n)
-    max_weight, entropy, square, saturated = of_rows.T
+    row_values = gaussian_rows(np.minimum(sigma, LARGEST_SIGMA), n)
+    max_weight, entropy, square, saturated = row_values.T
     return {
         "max_weight": max_weight.mean(),
         "entropy": entropy.mean(),

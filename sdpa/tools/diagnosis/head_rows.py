@@ -105,8 +105,8 @@ class Head(NamedTuple):
         n = self.visible.sum(axis=-1)
         independent = np.ones(len(n))
         if self.k is not None:
-            of_keys = self.visible @ np.vecdot(self.k, self.k) / n
-            independent = np.vecdot(self.q, self.q) * of_keys / self.q.shape[-1]
+            key_squares = self.visible @ np.vecdot(self.k, self.k) / n
+            independent = np.vecdot(self.q, self.q) * key_squares / self.q.shape[-1]
         measured = row_variance(scores)
         variance = np.where(measured <= _NOISE**2 * independent, 0.0, measured)
         diagnostics = row_diagnostics(scores, self.divisor)
@@ -212,7 +212,7 @@ class Heads:
             is_within[place, place] = True
         return is_within
 
-    def of_each(self) -> Iterator[Iterator[Head]]:
+    def by_head(self) -> Iterator[Iterator[Head]]:
         """The documents and sequences of each head, one at a time, with the keys of its group;
         ValueError for a number that is too large, with its place along batch and the axes.
         """
@@ -241,9 +241,9 @@ class Heads:
             q = _used(f"scores ({name})", q, used)
         else:
             lengths = zip(index, self.q.shape, self.k.shape, strict=False)
-            of_group = tuple(i * shared // length for i, length, shared in lengths)
+            shared_index = tuple(i * shared // length for i, length, shared in lengths)
             q = _used(f"q ({name})", q, counted)
-            k = _used(f"k (of {name})", self.k[of_group][document], used.any(axis=0)[:, None])
+            k = _used(f"k (of {name})", self.k[shared_index][document], used.any(axis=0)[:, None])
         return Head(q[rows], k, visible[rows], rows, self.divisor)
 
 

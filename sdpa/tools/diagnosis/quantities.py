@@ -37,7 +37,7 @@ class Quantity(NamedTuple):
     formula: str = ""
     of: Callable[[Sums], FloatArray] | None = None
     unit: str = ""
-    of_head: Callable[[Sequence[HeadRows]], float] = lambda _: np.nan
+    head_value: Callable[[Sequence[HeadRows]], float] = lambda _: np.nan
 
 
 def mean(sums: Sums, name: str) -> FloatArray:
@@ -62,8 +62,8 @@ def _variance(sums: Sums, name: str) -> FloatArray:
 def _entries(sums: Sums) -> FloatArray:
     """d_k Var[q_a] Var[k_a]; NaN where the scores of each row are equal."""
     d_k = mean(sums, "q_count")
-    of_entries = d_k * _variance(sums, "q") * _variance(sums, "k")
-    return np.where(of_entries * sums["score_variance"] > 0, of_entries, np.nan)
+    product = d_k * _variance(sums, "q") * _variance(sums, "k")
+    return np.where(product * sums["score_variance"] > 0, product, np.nan)
 
 
 def _std(name: str) -> Quantity:
@@ -116,7 +116,7 @@ QUANTITIES: tuple[Quantity, ...] = (
         "largest_absolute_score",
         "largest absolute scaled score",
         "max |s|",
-        of_head=lambda sequences: float(values_of(sequences, "largest_absolute_score").max()),
+        head_value=lambda sequences: float(values_of(sequences, "largest_absolute_score").max()),
     ),
     row_mean(
         "row_variance",
@@ -143,7 +143,7 @@ QUANTITIES: tuple[Quantity, ...] = (
         "jacobian_norm_median",
         "median of this norm over rows",
         "median |J|_F",
-        of_head=lambda sequences: float(np.median(values_of(sequences, "jacobian_norm"))),
+        head_value=lambda sequences: float(np.median(values_of(sequences, "jacobian_norm"))),
     ),
     row_mean("first_key_weight", "weight of the first key", "E w_1"),
     Quantity(
@@ -151,7 +151,7 @@ QUANTITIES: tuple[Quantity, ...] = (
         "place of the key that gets the most weight from all rows of its sequence, from 0 for the "
         "first; empty if no place is that of most sequences",
         "argmax_j E w_j",
-        of_head=_most_attended_key,
+        head_value=_most_attended_key,
     ),
     row_mean("most_attended_share", "weight of this key", "max_j E w_j"),
     Quantity(

@@ -95,12 +95,16 @@ def _heads(
 
 def compare_heads(a: Heads, b: Heads) -> Diagnosis:
     """As `compare`, from heads; each document is a sequence, as in a diagnosis."""
-    of_a, of_b = (f"{heads.mask.shape} (documents: {len(heads.documents)})" for heads in (a, b))
-    if of_a != of_b:
-        raise ValueError(f"expected scores of the same shape, got {of_a} in a and {of_b} in b")
+    sizes_a, sizes_b = (
+        f"{heads.mask.shape} (documents: {len(heads.documents)})" for heads in (a, b)
+    )
+    if sizes_a != sizes_b:
+        raise ValueError(
+            f"expected scores of the same shape, got {sizes_a} in a and {sizes_b} in b"
+        )
     rows = [
         [_rows(*pair) for pair in zip(*sequences, strict=True)]
-        for sequences in zip(a.of_each(), b.of_each(), strict=True)
+        for sequences in zip(a.by_head(), b.by_head(), strict=True)
     ]
     return estimates_of(COMPARED, a, rows, report)
 
@@ -130,9 +134,9 @@ def _rows(a: Head, b: Head) -> HeadRows:
             "a divergence is infinite; if float16 rounds small weights w to 0, save np.maximum(w, 6e-8)"
         )
     tiles = []
-    for of_a, of_b in zip(a.tiles(), b.tiles(), strict=True):
-        s, t = of_a.scores, of_b.scores
-        in_a, in_b = of_a.values(s), of_b.values(t)
+    for tile_a, tile_b in zip(a.tiles(), b.tiles(), strict=True):
+        s, t = tile_a.scores, tile_b.scores
+        in_a, in_b = tile_a.values(s), tile_b.values(t)
         tiles.append(
             {
                 "rows": in_a["rows"],

@@ -122,9 +122,9 @@ def read_heads(paths: Sequence[Path], options: Options = Options()) -> list[Laye
         others["cu_seqlens"] = _only(options.cu_seqlens)
     with naming(*paths):
         layers = _by_layer(files, roles)
-        of_all = layers.get(None, {})
+        shared = layers.get(None, {})
         return [
-            _layer(number, of_all | own | others, options)
+            _layer(number, shared | own | others, options)
             for number, own in sorted(layers.items(), key=lambda item: item[0] or 0)
             if options.kind in own
         ]
@@ -194,7 +194,7 @@ def _layer(number: int | None, arrays: Arrays, options: Options) -> Layer:
     if options.kind == "weights":
         scores, rounded = scores_of(heads.q, visible, within)
         heads = replace(heads, q=scores)
-    of_keys = visible.any(axis=-2).mean(axis=-1)
+    key_shares = visible.any(axis=-2).mean(axis=-1)
     seen = visible & within
     if heads.k is None:
         seen = seen & ~hidden_scores(heads.q)
@@ -205,7 +205,7 @@ def _layer(number: int | None, arrays: Arrays, options: Options) -> Layer:
         number=number,
         saved=arrays[options.kind].shape,
         shown=seen.mean() / within.mean(),
-        shown_keys=of_keys.max() * of_keys.all(),
+        shown_keys=key_shares.max() * key_shares.all(),
         padding=(padding & (seen.sum(axis=-1) > 1)).sum()
         or (padded_keys & seen.any(axis=-2)).sum(),
         rounded=rounded,
@@ -214,12 +214,12 @@ def _layer(number: int | None, arrays: Arrays, options: Options) -> Layer:
 
 def _without_mask(arrays: Arrays, options: Options) -> Heads:
     """q and k with positions before d_k, or scores or weights."""
-    q, axes = _of_floats(arrays[options.kind]), options.axes
+    q, axes = _as_floats(arrays[options.kind]), options.axes
     if options.kind == "scores":
         return Heads.of_scores(q, None, axes)
     if options.kind == "weights":
         return Heads.of(q, None, None, axes)
-    k = _of_floats(arrays["k"])
+    k = _as_floats(arrays["k"])
     if axes is None and "cu_seqlens" in arrays and q.ndim == 3:
         axes = "position", "head"
     if axes is None:
@@ -260,7 +260,7 @@ def _visible(
     return reduce(np.logical_and, masks)
 
 
-def _of_floats(array: Array) -> Array:
+def _as_floats(array: Array) -> Array:
     """The array in a type that NumPy knows; ValueError for whole numbers, or without entries."""
     if array.dtype.kind in "iu":
         raise ValueError(

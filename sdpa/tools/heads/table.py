@@ -50,7 +50,7 @@ def _outside_document(layer: Layer) -> FloatArray:
     """The share of the weight of each head that leaves its document."""
     outside = ~layer.within
     shares = []
-    for sequences in replace(layer, scaling=layer.divisor, documents=(slice(None),)).of_each():
+    for sequences in replace(layer, scaling=layer.divisor, documents=(slice(None),)).by_head():
         leaving = [
             (softmax(tile.scores / tile.divisor) * outside[tile.places]).sum(axis=-1)
             for sequence in sequences

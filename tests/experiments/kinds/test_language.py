@@ -78,7 +78,7 @@ def test_a_divisor_is_a_smaller_start_and_rate(optimizer, learning_rate, rate):
 def test_records_are_those_of_the_batch():
     cell = replace(SMALL, n_heads=2, scaling=(PLAIN,))
     _, _, found = next(_states(cell))
-    heads = language.of_heads(found, PLAIN_ROWS)
+    heads = language.head_values(found, PLAIN_ROWS)
     assert heads.shape == (2, 2, 5)
     step, to_q = found.steps[1], found.to_blocks[1].q[:, 1]
     causal = [row[: i + 1] for scores in step.scaled[:, 1] for i, row in enumerate(scores) if i]
@@ -138,16 +138,16 @@ def test_careful_readings_are_of_all_text_in_double_precision():
     careful, quick = (
         language.measure(one, 1, default_rng(0)) for one in (cell, replace(cell, readings="quick"))
     )
-    assert_array_equal(careful.of_runs[..., :-1, :], quick.of_runs[..., :-1, :])
-    assert_allclose(careful.of_heads, quick.of_heads, rtol=1e-3, atol=1e-8)
-    assert (careful.of_heads[..., -1, :, :, :] != quick.of_heads[..., -1, :, :, :]).all()
+    assert_array_equal(careful.run_values[..., :-1, :], quick.run_values[..., :-1, :])
+    assert_allclose(careful.head_values, quick.head_values, rtol=1e-3, atol=1e-8)
+    assert (careful.head_values[..., -1, :, :, :] != quick.head_values[..., -1, :, :, :]).all()
 
     *_, (_, decoder, _) = _states(cell, end=len(corpus.trained_on("python")) - 64)
     (design,) = cell.designs()
     rest = corpus.held_out("python")
     firsts = range(0, len(rest) - 64, 64)
     expected = [losses(decoder, rest[None, i : i + 65], design).mean() for i in firsts]
-    assert careful.of_runs[0, 0, -1, 0] == pytest.approx(np.mean(expected), rel=1e-6)
+    assert careful.run_values[0, 0, -1, 0] == pytest.approx(np.mean(expected), rel=1e-6)
 
 
 def test_a_run_that_leaves_the_range_of_numbers_ends():

@@ -46,7 +46,7 @@ def _causal(tables: Tables) -> Numbers:
     most = masked["max_weight_high"] / none["max_weight_low"]
     if not 1 < most.iloc[-1] < least.iloc[0]:
         return None
-    weights = (exact_or_measured(of_mask, "max_weight") for of_mask in (masked, none))
+    weights = (exact_or_measured(table, "max_weight") for table in (masked, none))
     more = operator.truediv(*weights) - 1
     shortest = masked.index - masked["n_queries"] + 1  # rows of the first query
     return {
