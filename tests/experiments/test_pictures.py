@@ -341,8 +341,7 @@ def assert_densities_and_kurtosis(what, drawing):
         *((ax, points) for ax in densities),
         (right, what.rows[[*kurtosis]].to_numpy(float)),
     ):
-        found = np.concatenate([points_of(bars) for bars in ax.containers])
-        assert_allclose(found, expected)
+        assert_allclose(np.concatenate([points_of(bars) for bars in ax.containers]), expected)
     exact = zip(middle, histogram["density_exact"], strict=True)
     known = {rounded(x, y) for x, y in exact if not isnan(y)}
     assert others_of(densities[0])["exact"] == known

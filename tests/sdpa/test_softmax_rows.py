@@ -58,10 +58,8 @@ def test_equals_the_plain_definition(n_keys, d_k, n_queries, given, spread):
     rows = row_diagnostics(scores, DIVISORS, keys, gradients=gradients)
     for i, divisor in enumerate(DIVISORS):
         for name, expected in plain(scores, keys, divisor, gradients).items():
-            found = getattr(rows, name)[i]
-            assert_allclose(found, expected, rtol=1e-10, atol=1e-28, err_msg=name)
-    one = row_diagnostics(scores, 2.5, keys)
-    assert_array_equal(one.entropy, rows.entropy[1])
+            assert_allclose(getattr(rows, name)[i], expected, rtol=1e-10, atol=1e-28, err_msg=name)
+    assert_array_equal(row_diagnostics(scores, 2.5, keys).entropy, rows.entropy[1])
 
 
 @pytest.mark.parametrize("n_keys, d_k", SIZES)
