@@ -45,7 +45,7 @@ def expected(rows):
     found = pd.DataFrame([of_row([*row])[0] for row in rows])
     return {
         "largest_score": max(map(max, rows)),
-        "largest_score_exact": largest_score_mean(sigma, lengths),
+        "largest_score_exact": float(largest_score_mean(sigma, lengths)),
         "spread": found["row_variance"].mean() ** 0.5,
         "entropy_share": (found["entropy"] / np.log(lengths)).mean(),
         "entropy_share_exact": np.mean(nats / np.log(lengths)),
