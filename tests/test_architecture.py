@@ -48,14 +48,14 @@ def imported(source, *, at_import=False):
     checkers import.
     """
     tree = ast.parse(source)
-    found = set()
+    actual = set()
     for node in tree.body if at_import else ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            actual |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             names = [f"{node.module}.{alias.name}" for alias in node.names]
-            found |= {name if name in MODULES else str(node.module) for name in names}
-    return found
+            actual |= {name if name in MODULES else str(node.module) for name in names}
+    return actual
 
 
 SOURCES = {name: path.read_text() for name, path in MODULES.items()}
@@ -63,13 +63,13 @@ SOURCES = {name: path.read_text() for name, path in MODULES.items()}
 
 def reached(start):
     """The module, what it imports when it is imported, and what that imports."""
-    found, waiting = set(), [start]
+    actual, waiting = set(), [start]
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found.add(name)
+        if name not in actual:
+            actual.add(name)
             waiting += imported(SOURCES.get(name, ""), at_import=True)
-    return found
+    return actual
 
 
 def trespasses(names, forbidden):
@@ -148,15 +148,15 @@ def folder_of(name):
 
 def test_a_folder_imports_only_those_before_it():
     """Within functions, too."""
-    found = set()
+    actual = set()
     for name, source in SOURCES.items():
         if name.startswith("experiments."):
             own = folder_of(name)
-            found.add(own)
+            actual.add(own)
             after = ORDER[ORDER.index(own) + 1 :]
             later = {f"experiments.{one}" for one in after}
             assert trespasses(imported(source), later) == set(), name
-    assert found == {*ORDER}
+    assert actual == {*ORDER}
 
 
 def test_no_modules_import_each_other_in_a_circle():
@@ -190,9 +190,9 @@ def test_folders_stay_within_their_budget(folders, budget):
     files = {path for folder in named for path in folder.rglob("*.py")}
     if TOOLS not in named:
         files -= {*TOOLS.rglob("*.py")}
-    found = sum(tokens_of(path.read_text()) for path in files)
-    asked = f"{folders}: {found} tokens; raise the budget in experiments/README.md, and say why"
-    assert 0 < found <= int(budget.replace(",", "")), asked
+    actual = sum(tokens_of(path.read_text()) for path in files)
+    asked = f"{folders}: {actual} tokens; raise the budget in experiments/README.md, and say why"
+    assert 0 < actual <= int(budget.replace(",", "")), asked
 
 
 LOCKS = sorted(ROOT.glob("requirements*.lock"))
@@ -209,7 +209,7 @@ def test_the_locks_name_no_index_and_agree_and_every_requirement_has_a_hash():
             name, version = re.match(r"([\w.-]+)==(\S+)", requirement).groups()
             versions.setdefault(name, {}).setdefault(lock.name, set()).add(version)
     for name, of_locks in versions.items():
-        assert len({frozenset(found) for found in of_locks.values()}) == 1, name
+        assert len({frozenset(actual) for actual in of_locks.values()}) == 1, name
     assert not any(
         "requirements.lock" in versions[tool] for tool in ("pytest", "mypy", "ruff", "hypothesis")
     )

@@ -38,18 +38,18 @@ def test_the_shipped_speed_is_what_the_docs_say():
 def test_the_rivals_measure_what_the_suite_measures():
     cell = speed.Cell(d_k=64, n_keys=64, n_queries=64, scaling=speed.SCALINGS)
     for rival in speed.rivals().values():
-        found = {name: np.array(values) for name, values in rival(cell, 200).items()}
+        actual = {name: np.array(values) for name, values in rival(cell, 200).items()}
         for i, divisor in enumerate(cell.divisors()):
             exact = attention_expectations(64, 64, divisor)
             medians = attention_medians(64, 64, divisor)._asdict()
-            for name in {*vars(exact)} & {*found}:
-                mean, error = found[name][i].mean(), found[name][i].std() / 200**0.5
+            for name in {*vars(exact)} & {*actual}:
+                mean, error = actual[name][i].mean(), actual[name][i].std() / 200**0.5
                 assert abs(mean - getattr(exact, name)) < 5 * error + 1e-3, name
             for name in ("jacobian_norm", "query_gradient_norm", "key_gradient_norm"):
-                root = np.sqrt(found[f"{name}_square"][i].mean())
+                root = np.sqrt(actual[f"{name}_square"][i].mean())
                 assert root == pytest.approx(getattr(exact, name), rel=0.03), name
             for name, median in medians.items():
-                assert found[f"{name}_0.5"][i] == pytest.approx(median, rel=0.05), name
+                assert actual[f"{name}_0.5"][i] == pytest.approx(median, rel=0.05), name
 
 
 CORNERS = load_config(false_alarms.CONFIG).sweeps

@@ -45,15 +45,15 @@ def ratio(table, name):
 @cache
 def decoders():
     """All decoders of config.full.yaml."""
-    return pd.concat(found.measured for name, found in OF_FULL.items() if "language" in name)
+    return pd.concat(actual.measured for name, actual in OF_FULL.items() if "language" in name)
 
 
 def best(scaling=PLAIN, **axes):
     """The row of a decoder of most runs at its best rate; axes that are not named have their default."""
     usual = defaults(load_experiment("language").cell)
     case = {name: as_json(value) for name, value in usual.items()} | {"d_k": 64} | axes
-    found = rows(decoders(), scaling=scaling, **case)
-    return found.sort_values(["trials", "final_loss"], ascending=[False, True]).iloc[0]
+    actual = rows(decoders(), scaling=scaling, **case)
+    return actual.sort_values(["trials", "final_loss"], ascending=[False, True]).iloc[0]
 
 
 def loss(scaling=PLAIN, **axes):
@@ -81,12 +81,12 @@ def lasts():
     return pairs()[f"{_MEDIAN}_low"] > pairs()[f"{_MEDIAN}_high_root"] / 10
 
 
-def networks(found):
+def networks(actual):
     """The growth of each network, with columns of the rule without the division and, with _root, with
     it.
     """
-    table = found.measured
-    axes = ["layers", *found.axes.varied(table)]
+    table = actual.measured
+    axes = ["layers", *actual.axes.varied(table)]
     names = ["stream_gradient_growth"]
     plain_rows, scaled = (rows(table, scaling=rule).set_index(axes)[names] for rule in BOTH)
     return plain_rows.merge(scaled, left_index=True, right_index=True, suffixes=("", "_root"))
@@ -142,8 +142,8 @@ def arm(name, initial):
     """The comparison of an arm of training at own best rates."""
     table = pd.read_csv(RESULTS / FULL / "arms.csv")
     usual = {"d_k": 64, "steps": 400, "decay": "none", "text": "python", "at": "own best rates"}
-    [found] = rows(table, **usual, arm=name, initial=initial).iloc
-    return found
+    [actual] = rows(table, **usual, arm=name, initial=initial).iloc
+    return actual
 
 
 def fair(initial, scaling, rate_divisor=None):
@@ -151,8 +151,8 @@ def fair(initial, scaling, rate_divisor=None):
     sweep = "fair_slower" if rate_divisor else "fair"
     table = OF_FULL[sweep].measured.query("learning_rate == 0.002")
     chosen = {"rate_divisor": rate_divisor} if rate_divisor else {}
-    [found] = rows(table, initial=initial, scaling=scaling, **chosen).iloc
-    return found
+    [actual] = rows(table, initial=initial, scaling=scaling, **chosen).iloc
+    return actual
 
 
 NAMES = globals() | {

@@ -21,28 +21,28 @@ def test_arithmetic_gives_the_recorded_values_and_verdict():
     from tests.arithmetic import ARITHMETIC  # computes for seconds
 
     for name, values in ARITHMETIC.items():
-        row, found = ROWS.loc[name], np.ravel(values)
+        row, actual = ROWS.loc[name], np.ravel(values)
         if row["claimed"]:
             computed = [*map(float, row["computed"].split())]
-            assert found == pytest.approx(computed, rel=6e-6, abs=1e-11), name
-            assert row["verdict"] in verdicts(row["claimed"], found), name
+            assert actual == pytest.approx(computed, rel=6e-6, abs=1e-11), name
+            assert row["verdict"] in verdicts(row["claimed"], actual), name
         else:
             cases = re.findall(r"(?:^|; )(yes|no): ", row["computed"])
-            assert [*map(bool, found)] == [case == "yes" for case in cases], name
-            some = "misleading" if any(found) else "wrong"
-            assert row["verdict"] in ("holds" if all(found) else some, "open"), name
+            assert [*map(bool, actual)] == [case == "yes" for case in cases], name
+            some = "misleading" if any(actual) else "wrong"
+            assert row["verdict"] in ("holds" if all(actual) else some, "open"), name
 
 
-def verdicts(claimed, found):
+def verdicts(claimed, actual):
     """What a verdict may be, by the digits of a claim: a unit is one of the last digit."""
     numbers = [Decimal(number) for number in claimed.split()]
     values = np.array(numbers, dtype=float)
-    errors = abs(values - found) / [10.0 ** x.as_tuple().exponent for x in numbers]
+    errors = abs(values - actual) / [10.0 ** x.as_tuple().exponent for x in numbers]
     if all(errors <= 0.5 + 1e-6):
         return {"reproduced", "holds", "within sampling error"}
     share = (values >= 0) & (values <= 1)
     near = 0.05 * np.where(share, np.minimum(values, 1 - values), abs(values))
-    close = "approximately" if all(abs(values - found) <= near) else "wrong"
+    close = "approximately" if all(abs(values - actual) <= near) else "wrong"
     within_a_unit = all(errors <= 1 + 1e-6)
     return {close, "within sampling error", "to rounding" if within_a_unit else "wrong"}
 

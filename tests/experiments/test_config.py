@@ -114,8 +114,8 @@ PLANTED = [
 @pytest.mark.parametrize("old, new, expected", PLANTED)
 def test_a_planted_fault_is_refused_at_its_place(load, old, new, expected):
     assert old in GOOD
-    (found,) = faults(load, GOOD.replace(old, new, 1))
-    assert re.match(expected, found)
+    (actual,) = faults(load, GOOD.replace(old, new, 1))
+    assert re.match(expected, actual)
 
 
 def test_all_faults_are_reported_at_once(load):
@@ -134,8 +134,8 @@ def test_what_is_no_config_at_all_is_refused(load, content):
 def test_variants_have_grids_of_their_own(load):
     variants = "[{}, {key_std: [2, 3], n_keys: 5}, {correlation: 0.5, n_queries: 4}]"
     (sweep,) = load(f"{GOOD}    variants: {variants}\n").sweeps
-    found = [(cell.d_k, cell.n_keys, cell.key_std, cell.correlation) for cell in sweep.cells]
-    assert found == [
+    actual = [(cell.d_k, cell.n_keys, cell.key_std, cell.correlation) for cell in sweep.cells]
+    assert actual == [
         *((d_k, 16, 1, 0) for d_k in (4, 8)),
         *((d_k, 5, key_std, 0) for d_k in (4, 8) for key_std in (2, 3)),
         *((d_k, 16, 1, 0.5) for d_k in (4, 8)),

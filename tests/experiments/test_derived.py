@@ -64,8 +64,8 @@ def norms_table(d_k, unscaled, scaled, error=0.01):
 
 
 def crossings_at(table, level=EQUAL):
-    found = crossings(norm_ratios(results_of(table)), OF_ROWS)
-    return found[found["level"] == level].reset_index(drop=True)
+    actual = crossings(norm_ratios(results_of(table)), OF_ROWS)
+    return actual[actual["level"] == level].reset_index(drop=True)
 
 
 @pytest.mark.parametrize("level, factor", [(EQUAL, 1.0), (TENTH, 0.1)])
@@ -77,20 +77,20 @@ def test_a_known_power_crosses_where_it_should(level, factor):
     table = norms_table(d_k, factor * 0.2 * (crossing / d_k) ** 2, np.full(5, 0.2))
     exact = np.where(table["scaling"] == "unscaled", 1.44, 1.0)
     table["jacobian_norm_exact"] = table["jacobian_norm"] * exact
-    found = crossings_at(table, level)
-    assert len(found) == len(NORMS) * 2
-    exact = found.set_index(["norm", "statistic"])["crossing_exact"].dropna()
+    actual = crossings_at(table, level)
+    assert len(actual) == len(NORMS) * 2
+    exact = actual.set_index(["norm", "statistic"])["crossing_exact"].dropna()
     assert exact.to_dict() == {("jacobian", "r.m.s."): pytest.approx(1.2 * crossing)}
-    is_undivided = found["norm"] == "undivided_query_gradient"
+    is_undivided = actual["norm"] == "undivided_query_gradient"
     # (c / d)^2 d^-1/2 = 1 at d = c^(4/5).
     expected = np.where(is_undivided, crossing**0.8, crossing)
-    assert_allclose(found["crossing"], expected)
-    assert found["crossing"].between(found["crossing_low"], found["crossing_high"]).all()
+    assert_allclose(actual["crossing"], expected)
+    assert actual["crossing"].between(actual["crossing_low"], actual["crossing_high"]).all()
     # Each norm reaches e^0.01, their ratio e^0.02; the slope is -2. Between neighbours it is up to
     # sqrt(2) narrower.
-    half = np.log(found["crossing_high"] / found["crossing_low"])[~is_undivided] / 2
+    half = np.log(actual["crossing_high"] / actual["crossing_low"])[~is_undivided] / 2
     assert half.between(0.01 / np.sqrt(2) - 1e-4, 0.01 + 1e-4).all()
-    assert (found["ratio_at_largest"] < level).all()
+    assert (actual["ratio_at_largest"] < level).all()
 
 
 def test_a_concave_curve_crosses_where_it_should():
@@ -99,8 +99,8 @@ def test_a_concave_curve_crosses_where_it_should():
     """
     d_k = np.array([23, 32, 45, 64, 91, 128, 181])
     ratio = np.exp(-0.7 * (np.log(d_k / 20.0) ** 2 - np.log(70 / 20) ** 2))
-    found = crossings_at(norms_table(d_k, ratio, np.ones(7))).iloc[0]
-    assert found["crossing"] == pytest.approx(70, rel=1e-4)
+    actual = crossings_at(norms_table(d_k, ratio, np.ones(7))).iloc[0]
+    assert actual["crossing"] == pytest.approx(70, rel=1e-4)
 
 
 def test_ratios_hold_for_any_correlation_and_name_few_draws():

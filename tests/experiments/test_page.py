@@ -80,10 +80,10 @@ def test_an_explorer_beside_sweeps_of_its_law_shows_what_it_knows(drawn, name):
 def test_the_code_on_the_page_reads_filters_and_plots_each_table(drawn, monkeypatch):
     config, folder = drawn
     monkeypatch.chdir(folder)
-    found = re.findall(r'"Code for the table"><code>(.*?)</code>', text_of(config, folder), re.S)
-    assert len(found) == len(config.sweeps)
-    assert "scaling|scaling" not in "".join(found)
-    for code in map(html.unescape, found):
+    actual = re.findall(r'"Code for the table"><code>(.*?)</code>', text_of(config, folder), re.S)
+    assert len(actual) == len(config.sweeps)
+    assert "scaling|scaling" not in "".join(actual)
+    for code in map(html.unescape, actual):
         names = {}
         exec(code, names)
         (filtered,) = re.findall(r"^table\..*", code, re.MULTILINE)
@@ -129,8 +129,8 @@ def test_medians_and_crossings_are_those_of_the_tables(drawn):
     of_saturation = ("scaling", "single", "laws", "map")
     rows = pd.concat(tables[name].measured for name in of_saturation).query("inputs == 'gaussian'")
     for *cell, one, other in data["medians"]:
-        found = rows.groupby(of).get_group(tuple(cell))
-        known = [found[f"{name}_exact"].fillna(found[name]) for name in explorer._MEDIANS]
+        actual = rows.groupby(of).get_group(tuple(cell))
+        known = [actual[f"{name}_exact"].fillna(actual[name]) for name in explorer._MEDIANS]
         assert np.isclose(np.transpose(known), (one, other), rtol=1e-3).all(axis=1).any(), cell
     crossings = tables["map"]["crossings"].query("level == 1 and statistic == 'median'")
     for norm, points in data["crossings"].items():
@@ -184,8 +184,8 @@ def between_heads(name, spread, d_k, n_keys):
 def test_heads_between_those_of_the_table_are_those_of_theory(spread, d_k, n_keys):
     exact = heads.logarithms(spread, d_k, n_keys)
     for name, value in zip(HEADS["of"], exact, strict=True):
-        found = math.exp(between_heads(name, spread, d_k, n_keys))
-        assert found == pytest.approx(math.exp(value), rel=heads.RELATIVE_ERROR), name
+        actual = math.exp(between_heads(name, spread, d_k, n_keys))
+        assert actual == pytest.approx(math.exp(value), rel=heads.RELATIVE_ERROR), name
 
 
 WITH_LOG2 = "d_k^1/2/log2(n_keys)"

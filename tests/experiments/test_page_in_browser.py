@@ -145,9 +145,9 @@ def test_nothing_hinders_anyone_and_nothing_is_cut_off(visit, size, scheme):
     assert size != DESKTOP or page.evaluate("document.documentElement.scrollHeight") <= 7000
     page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
     page.evaluate(AXE.read_text())
-    found = page.evaluate("axe.run()")
-    assert found["violations"] == []
-    assert len(found["passes"]) > 20
+    actual = page.evaluate("axe.run()")
+    assert actual["violations"] == []
+    assert len(actual["passes"]) > 20
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
 
 
@@ -270,12 +270,12 @@ RULES += ["d_k**1/2", "(n_keys+1)^1/2", "max(8)", "d_k^1/2)", "d_k d_k", "factor
 
 def test_your_head_reads_the_rules_of_configs(visit):
     call = "rules => rules.map((rule) => attention.divisorOf(rule, 100, 5))"
-    for rule, found in zip(RULES, visit().evaluate(call, RULES), strict=True):
+    for rule, actual in zip(RULES, visit().evaluate(call, RULES), strict=True):
         try:
             expected = Scaling.parse(rule).divisor(100, 5)
         except ValueError:
             expected = math.nan
-        assert found == pytest.approx(expected, rel=1e-12, nan_ok=True), rule
+        assert actual == pytest.approx(expected, rel=1e-12, nan_ok=True), rule
 
 
 @pytest.mark.usefixtures("quick_slider")

@@ -212,13 +212,13 @@ def rounded(x: float, y: float) -> tuple[float, float]:
 def others_of(ax) -> dict[str, set]:
     """The points of an axes that are hollow, or exact or of a law."""
     parts = {each for bars in ax.containers for each in (bars[0], *bars[1])}
-    found = {"hollow": set(), "exact": set()}
+    actual = {"hollow": set(), "exact": set()}
     for line in {*ax.lines} - parts:
         if line.get_zorder():  # that of dotted marks is 0
             kind = "hollow" if line.get_markerfacecolor() == "white" else "exact"
             xy = zip(line.get_xdata(orig=False), line.get_ydata(), strict=True)
-            found[kind] |= {rounded(x, y) for x, y in xy if not isnan(y)}
-    return found
+            actual[kind] |= {rounded(x, y) for x, y in xy if not isnan(y)}
+    return actual
 
 
 def expected_points(panel, rows: pd.DataFrame, x: str) -> tuple[list, dict[str, set]]:
@@ -282,9 +282,9 @@ def assert_lines(what: Shown, drawing: Drawing, caption: str) -> None:
         assert picture.facet_by or axes == [drawing.axes[place]]
         points, others = expected_points(panel, what.rows, what.x)
         bars = [bars for ax in axes for bars in ax.containers]
-        found = np.concatenate([points_of(each) for each in bars])
-        found = sorted(map(tuple, found[~np.isnan(found[:, 1])]))
-        assert_allclose(found, points, rtol=1e-9)
+        actual = np.concatenate([points_of(each) for each in bars])
+        actual = sorted(map(tuple, actual[~np.isnan(actual[:, 1])]))
+        assert_allclose(actual, points, rtol=1e-9)
         joined = {"hollow": set(), "exact": set()}
         if is_number(what.rows[what.x]):  # lines go through points where no exact value is known
             joined["exact"] = {rounded(at, y) for at, y, *_ in points}

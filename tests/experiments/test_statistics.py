@@ -63,14 +63,14 @@ def test_the_variance_of_scores_of_one_size_is_rarely_far_off():
     """Each of 20 trials has one score of +-1, of variance 1: by the binomial law of positive ones,
     Student's t of the error finds a difference with p < 1e-3 in fewer than 1 of 1,000 cases.
     """
-    found, trials = 0.0, 20
+    actual, trials = 0.0, 20
     for positive in range(1, trials):
         signs = np.where(np.arange(trials) < positive, 1.0, -1.0)
         moments = Moments.of(np.stack([signs**power for power in (1, 2, 3, 4)]))
         value, error = ScoreMoments.of(moments).variance.with_error(moments)
         far = abs(value - 1) > stats.t.isf(5e-4, trials - 1) * error
-        found += stats.binom.pmf(positive, trials, 0.5) * far
-    assert found < 1e-3
+        actual += stats.binom.pmf(positive, trials, 0.5) * far
+    assert actual < 1e-3
 
 
 @pytest.mark.parametrize("share, value", [(0.1, 5), (0.5, 23), (0.9, 41)])
@@ -84,10 +84,10 @@ def test_the_interval_of_a_quantile_is_that_of_the_trials_shares_below_it(share,
     below, up_to = ((values[0] < x).mean(axis=1) for x in (edge, np.nextafter(edge, np.inf)))
     error = np.sqrt((below.var(ddof=1) + up_to.var(ddof=1)) / 2 / 5)
     low, high = share_interval(share, error, 5, 9)
-    found = histograms.quantile(0, share)
-    assert found.low == close(histograms.series[0].quantile(45 * low))
-    assert found.high == close(histograms.series[0].quantile(45 * high))
-    assert found.inside == (low * 45 >= 1 and high * 45 <= 44)
+    actual = histograms.quantile(0, share)
+    assert actual.low == close(histograms.series[0].quantile(45 * low))
+    assert actual.high == close(histograms.series[0].quantile(45 * high))
+    assert actual.inside == (low * 45 >= 1 and high * 45 <= 44)
 
 
 @pytest.mark.parametrize("value, limits", [(0.8, Limits(0, 1)), (0.2, Limits(0))])

@@ -120,11 +120,11 @@ def test_the_alarm_counts_the_tests(z, alarms):
     honest = table_of(max_weight=around(0.3, 0.005, 0.3))
     few = around(0.3, 0.1, 0.3)
     first = table_of(entropy=around(1.5, 0.01, 1.5 - z * 0.01), max_weight=few)
-    found = agreed(first, *[honest] * 6)
-    assert (len(found.values), found.untested) == (7, 1)
-    assert found.p_value == pytest.approx(7 * 2 * stats.t.sf(z, 24), rel=1e-3)
+    actual = agreed(first, *[honest] * 6)
+    assert (len(actual.values), actual.untested) == (7, 1)
+    assert actual.p_value == pytest.approx(7 * 2 * stats.t.sf(z, 24), rel=1e-3)
     expected = rf"disagree, p = .*\n  entropy of s0, .*: z = \+{z:.2f}"
-    assert bool(re.search(expected, found.alarm())) == bool(found.alarm()) == alarms
+    assert bool(re.search(expected, actual.alarm())) == bool(actual.alarm()) == alarms
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -134,6 +134,6 @@ def test_a_fault_of_measuring_raises_the_alarm(fault):
     drawn = replace(cell, **FAULTS[fault])
     measurement = KERNEL.measure(drawn, 100, default_rng(1))
     table = tabulated(EXPERIMENT, [cell], [measurement])[MEASURED]
-    found = agreed(with_exact(EXPERIMENT, table))
-    assert len(found.values) > 10
-    assert bool(found.alarm()) == (fault != "none"), found.alarm()
+    actual = agreed(with_exact(EXPERIMENT, table))
+    assert len(actual.values) > 10
+    assert bool(actual.alarm()) == (fault != "none"), actual.alarm()

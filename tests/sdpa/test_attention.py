@@ -34,8 +34,8 @@ def test_every_step_is_that_of_plain_loops(qkv, scaling, divisor, mask):
     for b in range(2):
         plain = attention(*(array[b].tolist() for array in qkv), divisor, hidden)
         for name in ("scores", "scaled_scores", "weights", "output"):
-            found = getattr(steps, name)[b]
-            assert_allclose(found, plain[name], rtol=1e-12, atol=1e-14, err_msg=name)
+            actual = getattr(steps, name)[b]
+            assert_allclose(actual, plain[name], rtol=1e-12, atol=1e-14, err_msg=name)
         exponentials = np.column_stack([steps.exponentials[b], steps.sums[b]])
         assert_allclose(exponentials, plain["exponentials"], rtol=1e-12)
     options = {"scaling": scaling, "mask": mask}
@@ -53,11 +53,11 @@ def test_leading_axes_broadcast(qkv):
 def test_keys_of_groups_and_the_words_of_pytorch():
     """Consecutive heads share keys; the first query sees the first key alone."""
     q, k, v = normals(2, 6, 3, 7), normals(2, 2, 5, 7, seed=1), normals(2, 2, 5, 4, seed=2)
-    found = scaled_dot_product_attention(q, k, v, scale=0.5, is_causal=True)
+    actual = scaled_dot_product_attention(q, k, v, scale=0.5, is_causal=True)
     for head in range(6):
         one = q[:, head], k[:, head // 3], v[:, head // 3]
         mask = np.array([[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 1, 1, 0, 0]]) == 1
-        assert_allclose(found[:, head], scaled_dot_product_attention(*one, scaling=2.0, mask=mask))
+        assert_allclose(actual[:, head], scaled_dot_product_attention(*one, scaling=2.0, mask=mask))
     with pytest.raises(
         ValueError, match=r"scale: expected a finite factor .*, got 0 and scaling d"
     ):
@@ -78,8 +78,8 @@ def test_tensors_of_bfloat16_and_with_gradients_are_read(qkv):
 def test_an_additive_mask_hides_what_it_lowers(qkv, hidden):
     causal = causal_mask(N_QUERIES, N_KEYS)
     additive = np.where(causal, 0.0, hidden)
-    found = scaled_dot_product_attention(*qkv, mask=additive)
-    assert_array_equal(found, scaled_dot_product_attention(*qkv, mask=causal))
+    actual = scaled_dot_product_attention(*qkv, mask=additive)
+    assert_array_equal(actual, scaled_dot_product_attention(*qkv, mask=causal))
 
 
 @pytest.mark.parametrize("n_queries, n_keys", [(1, 5), (3, 5), (5, 5)])

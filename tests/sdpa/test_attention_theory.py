@@ -28,13 +28,13 @@ SQUARES = {
 
 def squares_of(exact):
     """The expectations, with the norms as mean squares and by the names of `RowMetrics`."""
-    found = {
+    actual = {
         name: getattr(exact, SQUARES.get(name, name))
         for name in (*RowMetrics._fields, "row_variance")
     }
     for name in SQUARES:
-        found[name] = found[name] ** 2
-    return found
+        actual[name] = actual[name] ** 2
+    return actual
 
 
 def direct(rows, scores, own):
@@ -140,8 +140,8 @@ def test_two_keys_by_quadrature(d_k, divisor, rho):
     rows["query_gradient_square"] = to_query * square * (x**2 / 2 + across)
     rows["key_gradient_square"] = square * (0.8 * length / divisor) ** 2
     expected = {name: (chance * values).sum() for name, values in rows.items()}
-    found = squares_of(attention_expectations(d_k, 2, divisor, law))
-    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-6)
+    actual = squares_of(attention_expectations(d_k, 2, divisor, law))
+    assert {name: actual[name] for name in expected} == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("gain", [1e-3, 1.5, 1e4])
@@ -161,8 +161,8 @@ def test_two_keys_on_a_sphere(gain):
     rows["key_gradient_square"] = square * gain**2
     expected = {name: (values @ chance).item() for name, values in rows.items()}
     expected["saturated_rows"] = max(1 - log(99) / widest, 0.0) ** 2
-    found = squares_of(attention_expectations(3, 2, 1 / gain, L2))
-    assert found == pytest.approx(expected, rel=1e-7, abs=1e-12)
+    actual = squares_of(attention_expectations(3, 2, 1 / gain, L2))
+    assert actual == pytest.approx(expected, rel=1e-7, abs=1e-12)
 
 
 def test_expectations_of_rare_rows_are_good_or_unknown():
@@ -178,8 +178,8 @@ def test_expectations_of_rare_rows_are_good_or_unknown():
     for d_k in (40, 60):
         density = stats.chi.pdf(length, d_k) * stats.norm.pdf(z)
         trace = (density * 2 * other * (1 - other)).sum() / density.sum()
-        found = attention_expectations(d_k, 2, 1.0, equal)
-        assert found.jacobian_trace == pytest.approx(trace, rel=1e-6)
+        actual = attention_expectations(d_k, 2, 1.0, equal)
+        assert actual.jacobian_trace == pytest.approx(trace, rel=1e-6)
     assert trace < 1e-9
     unknown = attention_expectations(80, 2, 1.0, equal)
     assert isnan(unknown.jacobian_trace)
@@ -226,8 +226,8 @@ def test_impossible_and_unknown_rows_are_refused_with_a_reason(message):
 )
 def test_the_divisor_gives_the_wanted_value(target, value, law):
     divisor = divisor_for(target, value, 16, 32, law)
-    found = attention_expectations(16, 32, divisor, law)
-    assert getattr(found, target) == pytest.approx(value, rel=1e-9)
+    actual = attention_expectations(16, 32, divisor, law)
+    assert getattr(actual, target) == pytest.approx(value, rel=1e-9)
 
 
 def test_the_divisor_of_a_share_of_entropy_under_a_mask():

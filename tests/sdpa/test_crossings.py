@@ -15,7 +15,7 @@ from sdpa.theory import UnknownError, attention_expectations, attention_medians
 def ratio(d_k, n_keys):
     """The exact r.m.s. of |dL/dq|, unscaled over scaled."""
     both = (attention_expectations(d_k, n_keys, divisor) for divisor in (1.0, d_k**0.5))
-    unscaled, scaled = (found.query_gradient_norm for found in both)
+    unscaled, scaled = (actual.query_gradient_norm for actual in both)
     return unscaled / scaled
 
 
@@ -52,9 +52,9 @@ NORMS = ("jacobian_norm", "weight_jacobian_norm")
 def test_medians_of_two_keys_are_those_of_their_gap(d_k, divisor):
     """0.1 of a percent of the norm, in shares of rows."""
     law = PairLaw(query_std=1.5, key_mean=3.0)
-    found = attention_medians(d_k, 2, divisor, law)
+    actual = attention_medians(d_k, 2, divisor, law)
     for norm, error in zip(NORMS, (1e-3, 3e-3), strict=True):
-        value = getattr(found, norm)
+        value = getattr(actual, norm)
         low, high = (share_below(norm, d_k, law, divisor, value * (1 + e)) for e in (-error, error))
         assert low - 2e-4 < 0.5 < high + 2e-4, norm
 
@@ -67,7 +67,7 @@ def test_half_of_simulated_rows_are_below_a_median(d_k, n_keys, divisor, shortes
     """Within 4.5 standard errors, of 1 in 150,000 honest medians, beside the stated error."""
     rows = 40_000
     rng = np.random.default_rng(d_k + n_keys)
-    found = attention_medians(d_k, n_keys, divisor, shortest=shortest)
+    actual = attention_medians(d_k, n_keys, divisor, shortest=shortest)
     q, k = (rng.standard_normal((rows, count, d_k)) for count in (1, n_keys))
     scores = q @ k.mT
     if shortest:
@@ -75,8 +75,8 @@ def test_half_of_simulated_rows_are_below_a_median(d_k, n_keys, divisor, shortes
         scores[np.arange(n_keys) >= np.broadcast_to(seen, scores.shape)] = -np.inf
     drawn = row_diagnostics(scores, divisor, k, gradients=rng.standard_normal(scores.shape))
     reach = 4.5 * math.sqrt(0.25 / rows)
-    for norm, error in zip(found._fields, (1e-3, 3e-3, 1e-2), strict=True):
-        ratio = getattr(drawn, norm) / getattr(found, norm)
+    for norm, error in zip(actual._fields, (1e-3, 3e-3, 1e-2), strict=True):
+        ratio = getattr(drawn, norm) / getattr(actual, norm)
         assert (ratio < 1 - error).mean() < 0.5 + reach, norm
         assert (ratio < 1 + error).mean() > 0.5 - reach, norm
 

@@ -24,9 +24,9 @@ def _decoder():
 
 def test_the_gradient_of_every_array_is_that_of_differences():
     decoder = _decoder()
-    found = loss_and_gradients(decoder, TOKENS, DESIGN)
-    assert np.allclose(found.losses, losses(decoder, TOKENS, DESIGN), rtol=1e-14)
-    pairs = list(zip(decoder.arrays(), found.to_weights.arrays(), strict=True))
+    actual = loss_and_gradients(decoder, TOKENS, DESIGN)
+    assert np.allclose(actual.losses, losses(decoder, TOKENS, DESIGN), rtol=1e-14)
+    pairs = list(zip(decoder.arrays(), actual.to_weights.arrays(), strict=True))
     assert len(pairs) == 2 + 2 * 7
     for (name, array), (_, gradient) in pairs:
         before, along = array.copy(), RNG.standard_normal(array.shape)

@@ -83,11 +83,11 @@ def test_hand_solved_rows(row, largest, nats, squares):
 def test_the_variance_of_a_row_is_that_of_its_visible_scores():
     scores = 1e6 + 3 * normals(2, 3, 7, seed=2)
     scores[0, 1, [0, 4, 6]] = scores[1, 2, 1:] = -np.inf
-    found = row_variance(scores)
-    assert found.shape == (2, 3)
+    actual = row_variance(scores)
+    assert actual.shape == (2, 3)
     for row in np.ndindex(2, 3):
         expected = pvariance(s for s in scores[row] if s > -np.inf)
-        assert found[row] == pytest.approx(expected, rel=1e-12, abs=0)
+        assert actual[row] == pytest.approx(expected, rel=1e-12, abs=0)
 
 
 @pytest.mark.parametrize("function", [softmax_jacobian, jacobian_norm, max_weight, entropy])

@@ -81,8 +81,8 @@ AT_512 = {
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_variances_of_queries_and_keys(name):
-    found = [512 * variance for variance in SCHEMES[name].variances(512, 64)]
-    assert found == pytest.approx(AT_512[name], rel=1e-12)
+    actual = [512 * variance for variance in SCHEMES[name].variances(512, 64)]
+    assert actual == pytest.approx(AT_512[name], rel=1e-12)
 
 
 @pytest.mark.parametrize("name", SCHEMES)

@@ -74,8 +74,8 @@ def test_the_table_of_the_frozen_phase_is_that_of_rows_and_limits():
             largest, entropy, square, _ = gaussian_rows(np.array([sigma]), np.array([n]))[0]
         else:
             largest, entropy, square = frozen(1 / float(ratio))
-        found = [float(cell) for (cell,) in cells]
-        assert found == pytest.approx([largest, entropy, sqrt(square)], abs=6e-4)
+        actual = [float(cell) for (cell,) in cells]
+        assert actual == pytest.approx([largest, entropy, sqrt(square)], abs=6e-4)
 
 
 def test_joint_norms_of_heads_differ_as_docs_say():

@@ -49,10 +49,10 @@ def test_expectations_are_those_of_drawn_rows(row_map, d_k, n_keys, law, mask, n
 
     A squared norm far from normal would fail more often; the seeds are fixed.
     """
-    found = mapped_expectations(d_k, n_keys, 1.1, law, row_map, mask, n_queries)
+    actual = mapped_expectations(d_k, n_keys, 1.1, law, row_map, mask, n_queries)
     lengths = np.resize(reach_of(mask).lengths(n_queries, n_keys), DRAWS)
     rows = drawn(np.random.default_rng([7, d_k]), d_k, n_keys, lengths, 1.1, row_map, law)
-    exact = [*found[:3], *(norm**2 for norm in found[3:])]
+    exact = [*actual[:3], *(norm**2 for norm in actual[3:])]
     is_unknown = [False, False, row_map.normalizer == "sigmoid", False, False]
     assert np.isnan(exact).tolist() == is_unknown
     for value, of_rows in zip(exact, rows, strict=True):
@@ -72,6 +72,6 @@ def test_rows_without_map_are_those_of_the_other_integrals(sigma, n_keys):
     """
     row = GaussianRow(sigma, n_keys)
     known = 1.0, row.max_weight(), row.entropy(), row.jacobian_square(), row.score_gradient_square()
-    for found in (mapped_row(sigma, n_keys), mapped_row(sigma, n_keys, sink=-1e3)):
-        assert_allclose(found, known, atol=1e-9)
+    for actual in (mapped_row(sigma, n_keys), mapped_row(sigma, n_keys, sink=-1e3)):
+        assert_allclose(actual, known, atol=1e-9)
     assert_allclose(mapped_row(sigma, n_keys, softcap=1e6 * sigma), known, atol=1e-7)

@@ -27,10 +27,10 @@ def test_saturated_rows_keep_their_digits(row_map, n_keys, d_k):
     gradients = normals(*scores.shape, seed=2)
     expected = row_diagnostics(scores, 1.0, keys, gradients=gradients)
     assert expected.jacobian_norm.min() < 1e-40
-    found = row_map.rows(scores, keys, gradients=gradients)
-    assert_allclose(found.query_gradient_norm, expected.query_gradient_norm, rtol=1e-9)
-    assert_allclose(found.jacobian_norm, expected.jacobian_norm, rtol=1e-12)
-    assert_allclose(found.weight_jacobian_norm, expected.weight_jacobian_norm, rtol=1e-9)
+    actual = row_map.rows(scores, keys, gradients=gradients)
+    assert_allclose(actual.query_gradient_norm, expected.query_gradient_norm, rtol=1e-9)
+    assert_allclose(actual.jacobian_norm, expected.jacobian_norm, rtol=1e-12)
+    assert_allclose(actual.weight_jacobian_norm, expected.weight_jacobian_norm, rtol=1e-9)
 
 
 def test_the_entropy_of_sigmoids_far_below_0_is_that_of_1_over_1_plus_e():

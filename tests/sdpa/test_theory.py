@@ -53,8 +53,8 @@ def test_the_largest_of_three_weights_by_quadrature_over_differences(sigma, thre
     pieces = (low, middle), (middle, high)
     expected = 3 * sum(quad(integrand, *ends, epsabs=1e-14, limit=200)[0] for ends in pieces)
     error = 1e-12 if sigma >= 0.4 else 1e-10  # as stated
-    found = GaussianRow(sigma, 3).remainder_below(log1p(-threshold))
-    assert found == pytest.approx(expected, rel=1e-9, abs=error)
+    actual = GaussianRow(sigma, 3).remainder_below(log1p(-threshold))
+    assert actual == pytest.approx(expected, rel=1e-9, abs=error)
 
 
 @pytest.mark.parametrize("width", [0.0313, 0.0625, 0.2])
@@ -83,14 +83,14 @@ def test_saturation_between_nodes_is_that_of_each_row(n_keys):
 def test_rows_of_any_spread_and_length_have_the_values_of_their_integrals(n_keys, sigmas):
     order = default_rng(0).permutation(len(n_keys))
     n_keys, sigma = np.array(n_keys)[order], np.array(sigmas)[order]
-    found = gaussian_rows(sigma, n_keys)
+    actual = gaussian_rows(sigma, n_keys)
     rows = list(map(GaussianRow, sigma, n_keys))
     expected = [
         (row.max_weight(), row.entropy(), row.jacobian_square(), row.remainder_below(log1p(-0.99)))
         for row in rows
     ]
-    assert_allclose(found, expected, rtol=0, atol=1e-5)
-    assert_allclose(found[:, ::2], np.array(expected)[:, ::2], rtol=1e-5, atol=1e-15)
+    assert_allclose(actual, expected, rtol=0, atol=1e-5)
+    assert_allclose(actual[:, ::2], np.array(expected)[:, ::2], rtol=1e-5, atol=1e-15)
 
 
 @pytest.mark.parametrize("d_k", [2, 6])

@@ -37,9 +37,9 @@ def test_gradients_are_differences_of_the_loss(design, mlp):
 
     blocks = [Block(**arrays) for arrays in weights]
     steps = network.forward(x, blocks, design)
-    found = network.backward(upstream, steps, blocks, design)
+    actual = network.backward(upstream, steps, blocks, design)
     slope = derivative(lambda x: loss(x, weights), x, along_x)
-    assert np.vdot(found[0].x, along_x) == pytest.approx(slope, rel=1e-6)
+    assert np.vdot(actual[0].x, along_x) == pytest.approx(slope, rel=1e-6)
     first, second = weights
 
     for name, array in first.items():
@@ -47,7 +47,7 @@ def test_gradients_are_differences_of_the_loss(design, mlp):
         def of_array(values, name=name):
             return loss(x, [first | {name: values}, second])
 
-        gradient = getattr(found[0].weights(), name)
+        gradient = getattr(actual[0].weights(), name)
         along = rng.standard_normal(array.shape)
         slope = derivative(of_array, array, along)
         assert np.vdot(gradient, along) == pytest.approx(slope, rel=1e-6), name

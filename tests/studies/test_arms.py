@@ -23,21 +23,21 @@ def compared(*rows):
 
 
 def test_arms_are_compared_at_three_pairs_of_rates():
-    found = compared(
+    actual = compared(
         run("divided", 0.002, 1.8, 1.0),
         run("divided", 0.004, 1.7, 0.5),
         run("none", 0.002, 1.9, 0.2),
         run("none", 0.004, 2.0, 0.001),
     )
-    assert found["learning_rate"].to_dict() == {
+    assert actual["learning_rate"].to_dict() == {
         "own best rates": 0.002,
         "best rate of divided": 0.004,
         "best rate of the arm": 0.002,
     }
-    assert found["divided_learning_rate"].tolist() == [0.004, 0.004, 0.002]
-    assert found["excess"].tolist() == pytest.approx([1.9 / 1.7 - 1, 2 / 1.7 - 1, 1.9 / 1.8 - 1])
-    assert found["vanished"].tolist() == ["no", "yes", "no"]
-    assert found["side"].tolist() == ["above"] * 3
+    assert actual["divided_learning_rate"].tolist() == [0.004, 0.004, 0.002]
+    assert actual["excess"].tolist() == pytest.approx([1.9 / 1.7 - 1, 2 / 1.7 - 1, 1.9 / 1.8 - 1])
+    assert actual["vanished"].tolist() == ["no", "yes", "no"]
+    assert actual["side"].tolist() == ["above"] * 3
 
 
 @pytest.mark.parametrize(
@@ -54,23 +54,23 @@ def test_a_side_needs_its_whole_interval_and_as_good_needs_two_percent(loss, rea
         run(arm, 0.002, value, 1.0, loss_reach=reach)
         for arm, value in (("divided", 1.0), ("none", loss))
     )
-    found = compared(*rows).loc["own best rates"]
-    assert (found["side"], found["as_good"]) == (side, as_good)
+    actual = compared(*rows).loc["own best rates"]
+    assert (actual["side"], actual["as_good"]) == (side, as_good)
 
 
 @pytest.mark.parametrize("gradient, vanished", [(0.09, "yes"), (0.1, "open"), (0.11, "no")])
 def test_a_gradient_has_vanished_if_its_interval_is_below_a_tenth(gradient, vanished):
-    found = compared(run("divided", 0.002, 1.0, 1.0), run("none", 0.002, 1.0, gradient))
-    assert found["vanished"].tolist() == [vanished] * 3
+    actual = compared(run("divided", 0.002, 1.0, 1.0), run("none", 0.002, 1.0, gradient))
+    assert actual["vanished"].tolist() == [vanished] * 3
 
 
 def test_settings_are_compared_apart_and_an_arm_alone_is_not():
-    found = compared(
+    actual = compared(
         run("divided", 0.002, 1.0, 1.0),
         run("none", 0.002, 1.5, 1.0, initial="unit"),
         run("none, slower", 0.002, 1.5, 1.0),
     )
-    assert found["arm"].unique().tolist() == ["none, slower"]
+    assert actual["arm"].unique().tolist() == ["none, slower"]
 
 
 @shipped_only
@@ -83,5 +83,5 @@ def test_every_run_of_the_plan_has_an_arm_and_a_place():
 @shipped_only
 def test_the_shipped_comparisons_are_those_of_the_tables():
     written = pd.read_csv(RESULTS / "config.full" / "arms.csv")
-    found = comparisons(arms(OF_FULL)).reset_index(drop=True)
-    pd.testing.assert_frame_equal(written, found, check_dtype=False, rtol=1e-9)
+    actual = comparisons(arms(OF_FULL)).reset_index(drop=True)
+    pd.testing.assert_frame_equal(written, actual, check_dtype=False, rtol=1e-9)

@@ -22,8 +22,8 @@ NORMAL = np.exp(-(Z**2) / 2) / np.exp(-(Z**2) / 2).sum()
 def value(name, column, **axes):
     """The number of one row of a table."""
     table = TABLES[name]
-    (found,) = table[(table[[*axes]] == pd.Series(axes)).all(axis=1)][column]
-    return found
+    (actual,) = table[(table[[*axes]] == pd.Series(axes)).all(axis=1)][column]
+    return actual
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -32,11 +32,11 @@ def test_shipped_tables_are_those_of_today(name, monkeypatch):
     monkeypatch.setattr(own_key, "_WIDTHS", [64])
     table = TABLES[name].query("d_k == 64") if name == "own_key" else TABLES[name]
     table = table.reset_index(drop=True)
-    found = STUDIES[name].tabulate()
+    actual = STUDIES[name].tabulate()
     if name == "half_sums":
-        assert (abs(found["lost"] - table["lost"]) <= table["lost_se"] / 10).all()
-        found, table = (each.drop(columns=["lost", "lost_se"]) for each in (found, table))
-    pd.testing.assert_frame_equal(found, table, check_dtype=False, rtol=1e-9)
+        assert (abs(actual["lost"] - table["lost"]) <= table["lost_se"] / 10).all()
+        actual, table = (each.drop(columns=["lost", "lost_se"]) for each in (actual, table))
+    pd.testing.assert_frame_equal(actual, table, check_dtype=False, rtol=1e-9)
 
 
 def mean_entropy(sigma, n_keys):
@@ -56,10 +56,10 @@ def mean_entropy(sigma, n_keys):
 
 @pytest.mark.parametrize("n_keys, share", [(64, 0.5), (1024, 1.5), (2**20, 0.5), (2**20, 1)])
 def test_entropies_are_those_of_another_formula(n_keys, share):
-    found = value("length", "entropy_share", n_keys=n_keys, share_of_critical=share)
+    actual = value("length", "entropy_share", n_keys=n_keys, share_of_critical=share)
     sigma = value("length", "score_std", n_keys=n_keys, share_of_critical=share)
     assert sigma == pytest.approx(share * np.sqrt(2 * np.log(n_keys)))
-    assert found * np.log(n_keys) == pytest.approx(mean_entropy(sigma, n_keys), rel=1e-6)
+    assert actual * np.log(n_keys) == pytest.approx(mean_entropy(sigma, n_keys), rel=1e-6)
 
 
 @pytest.mark.parametrize("n_keys", [64, 1024])
@@ -157,11 +157,11 @@ def test_published_losses_are_found():
     """Terms uniform on (0, 1); and, in float16, normal scores of sonos/tract#2586."""
     rng = np.random.default_rng(0)
     uniform = rng.random((16384, 50))
-    found = {n: half_sums.lost(uniform[:n], half_sums.to_bfloat16) for n in (64, 1024, 16384)}
-    assert abs(found[64].mean()) < 3 * found[64].std() / np.sqrt(50)
-    assert abs(found[64]).max() > 0.013  # published, of a single sum
-    assert found[1024].mean() == pytest.approx(0.50, abs=0.01)
-    assert found[16384].mean() == pytest.approx(0.97, abs=0.005)
+    actual = {n: half_sums.lost(uniform[:n], half_sums.to_bfloat16) for n in (64, 1024, 16384)}
+    assert abs(actual[64].mean()) < 3 * actual[64].std() / np.sqrt(50)
+    assert abs(actual[64]).max() > 0.013  # published, of a single sum
+    assert actual[1024].mean() == pytest.approx(0.50, abs=0.01)
+    assert actual[16384].mean() == pytest.approx(0.97, abs=0.005)
     scores = rng.standard_normal((4096, 50))
     for spread, published in ((0.5, 0.154), (1, 0.101), (2, 0.090)):
         terms = np.exp(spread * (scores - scores.max(axis=0)))

@@ -43,8 +43,8 @@ def described(scores):
     """Spread and entropy share of causal rows of two keys and more, and that of Gaussian rows of
     this spread.
     """
-    found = diagnose_scores(scores, "causal")
-    variance, share = (found[name].value.item() for name in ("row_variance", "entropy_share"))
+    actual = diagnose_scores(scores, "causal")
+    variance, share = (actual[name].value.item() for name in ("row_variance", "entropy_share"))
     lengths = np.arange(2, scores.shape[-1] + 1)
     sigma = np.full(len(lengths), sqrt(variance / (1 - 1 / lengths).mean()))
     law = gaussian_rows(sigma, lengths)[:, 1] / np.log(lengths)
@@ -80,8 +80,8 @@ def test_every_column_is_that_of_a_diagnosis():
     q, k = default_rng(2).standard_normal((2, 16, 1, 2, 8, 32), dtype=np.float32)
     q *= np.array([0.2, 4], np.float32)[:, None, None]
     k[..., 0, 0] += 15
-    found = model_heads.heads_of_sequences(q, k)
-    for row in found[found["group"].isin([0, 7])].to_dict("records"):
+    actual = model_heads.heads_of_sequences(q, k)
+    for row in actual[actual["group"].isin([0, 7])].to_dict("records"):
         group = slice(2 * row["group"], 2 * row["group"] + 2)
         expected = columns(q[group, 0, row["head"]], k[group, 0, row["head"]])
         assert expected["frozen"] == row["head"]
@@ -118,8 +118,8 @@ def test_laws_are_those_of_other_draws(name, sigma):
     weights = softmax(sigma * law.ppf(uniform) / law.std())
     share = special.entr(weights).sum(axis=1) / log(16)
     spread = sigma * sqrt(1 - 1 / 16)
-    found = model_heads.control(name, [spread], (16,))
-    assert found[0] == pytest.approx(share.mean(), abs=5 * share.std() / 45)
+    actual = model_heads.control(name, [spread], (16,))
+    assert actual[0] == pytest.approx(share.mean(), abs=5 * share.std() / 45)
 
 
 def test_the_page_has_the_findings_of_the_tables():

@@ -96,9 +96,9 @@ def test_a_file_is_read_as_it_was_written(reread, tiny):
     assert reread[5:] == tiny[5:]
     assert (reread.embedding == tiny.embedding).all()
     assert (reread.final_gain == tiny.final_gain).all()
-    for found, block in zip(reread.blocks, tiny.blocks, strict=True):
+    for actual, block in zip(reread.blocks, tiny.blocks, strict=True):
         for name in SHAPES.keys() - {"query", "key", "down"}:
-            assert (getattr(found, name) == getattr(block, name)).all()
+            assert (getattr(actual, name) == getattr(block, name)).all()
     assert reread.tokenizer.encode("ab 11").tokens == ["ab", "Ġ", "1", "1"]
     eight_bits, four_bits = (block.down for block in reread.blocks)
     assert (eight_bits == 0.5 * np.arange(32)[:, None]).all()
@@ -194,10 +194,10 @@ def test_the_smallest_loss_of_parabolas_is_found(centre, expected):
         for group, vertex in enumerate(vertices)
         for c in divisors.AROUND
     ]
-    found = pd.DataFrame(losses, columns=["group", "divisor", "loss"])
+    actual = pd.DataFrame(losses, columns=["group", "divisor", "loss"])
     without = centre * 0.9 ** np.array([0.5, 0, -0.5])
     error = np.sqrt(2 * np.var(without)) if expected == centre else np.nan
-    assert divisors.smallest_loss(found) == pytest.approx((expected, error), rel=2e-3, nan_ok=True)
+    assert divisors.smallest_loss(actual) == pytest.approx((expected, error), rel=2e-3, nan_ok=True)
 
 
 def test_the_start_of_a_long_sequence_is_a_short_one(tiny, monkeypatch):

@@ -24,8 +24,8 @@ from tests.tools.audited_functions import (
 
 
 def backward(q, k, v, upstream, factor=1.0):
-    found = attention_gradients(q, k, v, upstream)
-    return factor * found.q, found.k, found.v
+    actual = attention_gradients(q, k, v, upstream)
+    return factor * actual.q, actual.k, actual.v
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16"])
@@ -48,10 +48,10 @@ def test_each_mistake_is_found_and_no_other_claims_it(words, monkeypatch):
     """Its output, planted; a finite score is a fact if it is not far."""
 
     def planted(_, a):
-        found = np.nan_to_num(MISTAKES[words](a))
-        found[~found.any(axis=-1)] = math.nan
-        assert found.shape == (*a.q.shape[:3], a.v.shape[3])
-        return found
+        actual = np.nan_to_num(MISTAKES[words](a))
+        actual[~actual.any(axis=-1)] = math.nan
+        assert actual.shape == (*a.q.shape[:3], a.v.shape[3])
+        return actual
 
     monkeypatch.setattr(Audited, "output", planted)
     mask = "causal" if "mask" in words else "none"
@@ -133,8 +133,8 @@ def test_a_factor_of_some_heads_is_told_beside_the_expected_rule():
     def of_heads(q, k, v):
         return attention(q * np.resize([1, 0.5, 2], q.shape[1])[:, None, None], k, v)
 
-    found = audit(of_heads).findings[0]
-    assert found == "scores: (1, 0.5, 2) * q·k / d_k^1/2, expected q·k / d_k^1/2"
+    actual = audit(of_heads).findings[0]
+    assert actual == "scores: (1, 0.5, 2) * q·k / d_k^1/2, expected q·k / d_k^1/2"
 
 
 def test_keys_to_the_own_one_are_told_so_where_no_later_one_exists():
@@ -163,11 +163,11 @@ def test_factors_of_gradients_are_told():
         assert of_one_size(d_k=d_k, dtype="float16", backward=backward).findings == []
     of_one_size = partial(of_one_size, dtype="float32")
     for factor in (8, 1.05, 0):
-        found = of_one_size(backward=partial(backward, factor=factor)).findings
-        assert found == [f"dq: {factor} times the right one"]
+        actual = of_one_size(backward=partial(backward, factor=factor)).findings
+        assert actual == [f"dq: {factor} times the right one"]
     for factor in (math.nan, np.eye(16, 64)):
-        found = of_one_size(backward=partial(backward, factor=factor)).findings
-        assert found == ["dq: no multiple of the right one"]
+        actual = of_one_size(backward=partial(backward, factor=factor)).findings
+        assert actual == ["dq: no multiple of the right one"]
 
 
 def test_gradients_that_are_wrong_in_long_rows_or_of_wide_values_are_told():
@@ -193,8 +193,8 @@ def test_gradients_that_are_wrong_in_long_rows_or_of_wide_values_are_told():
 
 def test_what_a_backward_or_a_function_raises_is_a_finding():
     # One gradient for each query head, in place of the sums of groups.
-    found = audit(attention, groups=2, backward=lambda q, *_: (q, q, q)).findings
-    assert "backward raises ValueError: shape-mismatch" in found[0]
+    actual = audit(attention, groups=2, backward=lambda q, *_: (q, q, q)).findings
+    assert "backward raises ValueError: shape-mismatch" in actual[0]
     assert "raises SystemExit: 0" in str(audit(lambda *_: sys.exit(0)))
 
 
@@ -225,8 +225,8 @@ def in_brain_floats(q, k, v, factor=1.0):
 def test_brain_floats_have_a_tolerance_of_their_own():
     of_one_width = partial(audit, scaling="8")
     assert of_one_width(in_brain_floats, dtype="bfloat16").findings == []
-    found = of_one_width(partial(in_brain_floats, factor=1.02), dtype="bfloat16").findings
-    assert found == ["scores: 0.1275 * q·k, expected 0.125 * q·k", "wrong in all inputs"]
+    actual = of_one_width(partial(in_brain_floats, factor=1.02), dtype="bfloat16").findings
+    assert actual == ["scores: 0.1275 * q·k, expected 0.125 * q·k", "wrong in all inputs"]
     other = of_one_width(in_brain_floats)
     assert other.verdict == "right in bfloat16, not in float64"
     assert other.findings == ["as if computed in bfloat16: add --dtype bfloat16"]
@@ -234,8 +234,8 @@ def test_brain_floats_have_a_tolerance_of_their_own():
 
 def test_slopes_are_fitted_by_head():
     reverse = partial(attention, slopes=BY_HEAD[::-1])
-    found = audit(reverse, alibi=NUMBERS).findings[0]
-    assert "+ (0.25, 1, 4) * slope * distance, expected" in found
+    actual = audit(reverse, alibi=NUMBERS).findings[0]
+    assert "+ (0.25, 1, 4) * slope * distance, expected" in actual
 
 
 def test_the_page_lists_every_mistake_and_shows_what_an_audit_prints():

@@ -42,11 +42,11 @@ def test_it_prints_and_writes_what_the_library_finds():
     words = ["--mask", "causal", "--scaling", "d_k^1/3", "--csv", "t.csv"]
     shown = printed(sdpa("diagnose", *save(q=q, k=k), *words))
     table = pd.read_csv("t.csv")
-    found = diagnose(q, k, "d_k^1/3", "causal").columns()
+    actual = diagnose(q, k, "d_k^1/3", "causal").columns()
     sizes = {"d_k", "n_queries", "n_keys", "mask", "scaling", "divisor", "sequences"}
-    assert list(table) == [name for name in EVERY if name in {*sizes, *found}]
-    for name in found:
-        assert_allclose(table[name], found[name], rtol=1e-9, err_msg=name)
+    assert list(table) == [name for name in EVERY if name in {*sizes, *actual}]
+    for name in actual:
+        assert_allclose(table[name], actual[name], rtol=1e-9, err_msg=name)
     said = " ".join(shown.split())
     assert "q of shape (24, 3, 12, 16) read as (batch, head, position, d_k), assumed from" in said
     assert (
@@ -187,9 +187,9 @@ def test_a_design_knows_the_rows_of_masks():
     share = (three.entropy + four.entropy) / math.log(12)
     assert row["entropy_share"] == pytest.approx(share)
     assert "rule" not in printed(sdpa("design", *words, "--normalize", "l2"))
-    found = design("row_variance", 0.5, d_k=8, n_keys=4, mask="local-2")
-    assert f"{found}\n" == ran.stdout
-    assert_allclose(found.to_pandas()["entropy_share"], pd.read_csv("t.csv")["entropy_share"])
+    actual = design("row_variance", 0.5, d_k=8, n_keys=4, mask="local-2")
+    assert f"{actual}\n" == ran.stdout
+    assert_allclose(actual.to_pandas()["entropy_share"], pd.read_csv("t.csv")["entropy_share"])
 
 
 @pytest.mark.parametrize("entry", [63.0, 64.0])
@@ -257,8 +257,8 @@ def test_two_runs_are_compared_by_layers_and_documents():
     expected = 0
     for tokens in slice(0, 5), slice(5, 13):
         of_q, *of_keys = (array[tokens].swapaxes(0, 1) for array in (q, k, far))
-        found = compare(*((of_q, one) for one in of_keys), axes=["head"])["divergence"]
-        expected += found.value * (tokens.stop - tokens.start) / 13
+        actual = compare(*((of_q, one) for one in of_keys), axes=["head"])["divergence"]
+        expected += actual.value * (tokens.stop - tokens.start) / 13
     assert_allclose(-table["divergence"][:3], sorted(-expected), rtol=1e-6)
 
 

@@ -37,13 +37,13 @@ def test_every_quantity_is_that_of_loops_over_rows(monkeypatch):
     of_a, of_b = (q @ keys.swapaxes(-1, -2) / 2 for keys in (k[[0, 0, 2, 2]], other))
     q[..., 0, :] = np.inf  # sees one key, and does not count
     of_b = np.where(np.tri(6), of_b, -np.inf)
-    found = compare((q, k[::2]), of_b, 2.0, "causal", axes=["head", "batch"])
+    actual = compare((q, k[::2]), of_b, 2.0, "causal", axes=["head", "batch"])
     places = [(one, row) for one in range(3) for row in range(1, 6)]
     rows = [[of[3, one, row, : row + 1].tolist() for of in (of_a, of_b)] for one, row in places]
-    got = [found[each.name].value[3] for each in COMPARED]
+    got = [actual[each.name].value[3] for each in COMPARED]
     assert got == pytest.approx(plain_comparison(rows), rel=1e-9)
     without = [plain_comparison(rows[: 5 * one] + rows[5 * one + 5 :]) for one in range(3)]
-    errors = [found[each.name].error[3] for each in COMPARED]
+    errors = [actual[each.name].error[3] for each in COMPARED]
     assert_allclose(errors, np.sqrt(2) * np.std(without, axis=0))
 
 

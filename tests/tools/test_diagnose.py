@@ -95,15 +95,15 @@ def test_every_quantity_is_that_of_plain_loops(name, monkeypatch):
     q, k = inputs(shape_q, shape_k, scale)
     if mask is PADDED:
         k[..., ~PADDED.any(axis=0), :] = nan
-    found = diagnose(q, k, scaling, mask)
-    of_q = q.reshape(found.sequences, -1, *q.shape[-2:])
-    of_k = k.reshape(found.sequences, -1, *k.shape[-2:])
+    actual = diagnose(q, k, scaling, mask)
+    of_q = q.reshape(actual.sequences, -1, *q.shape[-2:])
+    of_k = k.reshape(actual.sequences, -1, *k.shape[-2:])
     group = of_q.shape[1] // of_k.shape[1]
     visible = allowed_keys(mask, (q.shape[-2], k.shape[-2]))
     for head in range(of_q.shape[1]):
         pairs = zip(of_q[:, head], of_k[:, head // group], strict=True)
-        expected = plain_diagnosis([(*pair, visible) for pair in pairs], found.divisor)
-        got = {name: estimate.value.ravel()[head] for name, estimate in found.estimates.items()}
+        expected = plain_diagnosis([(*pair, visible) for pair in pairs], actual.divisor)
+        got = {name: estimate.value.ravel()[head] for name, estimate in actual.estimates.items()}
         assert got == pytest.approx(expected, rel=1e-10, abs=1e-10, nan_ok=True)
 
 
@@ -118,22 +118,22 @@ def test_rounding_noise_is_no_variance():
 
 def test_tensors_of_bfloat16_and_with_gradients_are_read():
     q, k = inputs((3, 7, D_K), (3, 11, D_K))
-    found = diagnose(*(Tensor(array.astype("f4")) for array in (q, k)))
-    assert_allclose(found["q_std"].value, q.std((1, 2)), rtol=1e-6)
+    actual = diagnose(*(Tensor(array.astype("f4")) for array in (q, k)))
+    assert_allclose(actual["q_std"].value, q.std((1, 2)), rtol=1e-6)
 
 
 def test_a_result_prints_as_the_command_does_and_is_a_table():
     q, k = inputs((2, 3, 12, D_K), (2, 3, 12, D_K))
     for name, keys in {"a": k, "b": k.round()}.items():
         np.savez(f"{name}.npz", q=q, k=keys)
-    found, other = diagnose(q, k), compare((q, k), (q, k.round()))
-    for result, words in (found, "diagnose a.npz"), (other, "compare a.npz b.npz"):
+    actual, other = diagnose(q, k), compare((q, k), (q, k.round()))
+    for result, words in (actual, "diagnose a.npz"), (other, "compare a.npz b.npz"):
         assert str(result) in sdpa(*words.split()).stdout
         table = result.to_pandas()
         assert table["head"].tolist() == [0, 1, 2]
         for name in result.estimates:
             assert_allclose(table[name], result[name].value)
-    assert f"{found['entropy_share'].value.min():.2f} (–)" in str(diagnose(q, k, exact=False))
+    assert f"{actual['entropy_share'].value.min():.2f} (–)" in str(diagnose(q, k, exact=False))
     with pytest.raises(KeyError, match=r"expected one of divergence, .* got 'spread_rat'; did you"):
         other["spread_rat"]
 
@@ -167,11 +167,11 @@ CAUSAL = np.tri(8, dtype=bool)
 def test_scores_have_the_diagnosis_of_q_and_k(visible, hidden, mask):
     q, k = 2 * normals(2, 9, 3, 8, D_K, seed=3)  # 9 sequences, 3 heads
     scores = q @ k.swapaxes(-1, -2) / 3
-    found = diagnose_scores(np.where(visible, scores, hidden), mask)
+    actual = diagnose_scores(np.where(visible, scores, hidden), mask)
     expected = diagnose(q, k, 3.0, visible)
-    assert set(expected.estimates) - set(found.estimates) == VECTOR_QUANTITIES
-    assert found.rows.tolist() == expected.rows.tolist()
-    for name, (value, error, _) in found.estimates.items():
+    assert set(expected.estimates) - set(actual.estimates) == VECTOR_QUANTITIES
+    assert actual.rows.tolist() == expected.rows.tolist()
+    for name, (value, error, _) in actual.estimates.items():
         unit = 3.0 if name == "unit_divisor" else 1.0  # of these scores, beyond 3
         assert_allclose(value * unit, expected[name].value, rtol=1e-12)
         assert_allclose(error * unit, expected[name].error, rtol=1e-9)
@@ -185,7 +185,7 @@ def test_gaussian_rows_vary_as_the_squared_lengths():
     squares = (q**2).sum(axis=-1)
     variance = scores.var(axis=-1, ddof=1).mean()
     padded = np.pad(k, ((2, 0), (0, 0)), constant_values=np.nan)
-    for found, variances in (
+    for actual, variances in (
         (diagnose(q, padded, mask=np.arange(11) >= 2), variance * squares / squares.mean()),
         (diagnose_scores(scores), [variance]),
     ):
@@ -198,7 +198,7 @@ def test_gaussian_rows_vary_as_the_squared_lengths():
             "jacobian_norm": sqrt(square),
             "saturated_rows": saturated,
         }
-        gaussian = {name: found[name].gaussian for name in exact}
+        gaussian = {name: actual[name].gaussian for name in exact}
         assert gaussian == pytest.approx(exact, rel=5e-5)
 
 

@@ -89,12 +89,12 @@ def test_a_layout_is_read_by_names_or_options(name):
     arrays, options = LAYOUTS[name]
     kind = next((kind for kind in ("scores", "weights") if kind in name), "q")
     path = saved(arrays, "npz" if kind == "weights" else "safetensors")
-    found = read_heads([path], Options(kind, mask="causal", **options))
-    assert [layer.number for layer in found] in ([None], [0], [0, 1])
-    table = pd.DataFrame(table_of(found))
+    actual = read_heads([path], Options(kind, mask="causal", **options))
+    assert [layer.number for layer in actual] in ([None], [0], [0, 1])
+    table = pd.DataFrame(table_of(actual))
     is_shorter = any("mask" in one or "cu_seq" in one for one in arrays)
     expected = entropy(LENGTHS if is_shorter else [N, N])
-    assert_allclose(table["entropy"], np.tile(expected, len(found)), rtol=1e-3)
+    assert_allclose(table["entropy"], np.tile(expected, len(actual)), rtol=1e-3)
     assert (table["sequences"] == 2).all()
 
 
@@ -113,9 +113,9 @@ def test_layers_come_before_sequences_and_k_may_have_fewer_heads():
 def test_weights_are_read_by_one_name_or_by_the_number_that_names_differ_in(name):
     layers = range(8, 11) if "{}" in name else [None]
     arrays = {name.format(layer): WEIGHTS * 1.0 for layer in layers}
-    found = read_heads([saved(arrays | {"mask": IS_TOKEN})], Options("weights", mask="causal"))
-    assert [layer.number for layer in found] == [*layers]
-    assert_allclose(pd.DataFrame(table_of(found))["entropy"][:HEADS], entropy(LENGTHS), rtol=1e-6)
+    actual = read_heads([saved(arrays | {"mask": IS_TOKEN})], Options("weights", mask="causal"))
+    assert [layer.number for layer in actual] == [*layers]
+    assert_allclose(pd.DataFrame(table_of(actual))["entropy"][:HEADS], entropy(LENGTHS), rtol=1e-6)
 
 
 MANY = np.zeros((2, 7, 3, 4))  # 7 heads of 3 positions, or the other way

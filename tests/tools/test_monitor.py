@@ -40,10 +40,10 @@ def numbers(model, q, k):
     """The numbers of the heads of one call, by name, with all queries."""
     monitor = sdpa.watch(model, queries=10**9)
     model(q, k, k)
-    found = {}
+    actual = {}
     for name, value in monitor.step().items():
-        found.setdefault(name.split("/")[2], []).append(value)
-    return {name: np.array(values) for name, values in found.items()}
+        actual.setdefault(name.split("/")[2], []).append(value)
+    return {name: np.array(values) for name, values in actual.items()}
 
 
 @pytest.mark.parametrize(
@@ -64,14 +64,14 @@ def test_the_numbers_are_those_of_a_diagnosis(torch, options, mask):
     k[:, :, 0] = 5  # a sink
     logs = numbers(attention(torch, **options), q, k)
     divisor = 1 / options.get("scale", D_K**-0.5)
-    found = sdpa.diagnose(q.numpy(), k.numpy(), divisor, mask)
-    expected = {name: found[name].value for name in logs if name in found.estimates}
-    expected |= {"spread": np.sqrt(found["row_variance"].value), "top_key": np.zeros(HEADS)}
-    expected["top_key_share"] = found["most_attended_share"].value
+    actual = sdpa.diagnose(q.numpy(), k.numpy(), divisor, mask)
+    expected = {name: actual[name].value for name in logs if name in actual.estimates}
+    expected |= {"spread": np.sqrt(actual["row_variance"].value), "top_key": np.zeros(HEADS)}
+    expected["top_key_share"] = actual["most_attended_share"].value
     for name, values in expected.items():
         assert_allclose(logs[name], values, rtol=1e-5, err_msg=name)
     # the diagnosis knows the lengths of the keys, too
-    exact = found["entropy_share"].gaussian
+    exact = actual["entropy_share"].gaussian
     assert_allclose(logs["entropy_share_exact"], exact, rtol=0, atol=0.03)
 
 
@@ -89,11 +89,11 @@ def test_a_watched_step_changes_nothing_and_keeps_nothing(torch):
     plain = step()
     monitor = sdpa.watch(model, every=2)
     for length in (18 * HEADS, 0, 18 * HEADS):
-        found = step()
-        assert all(map(torch.equal, plain, found))
+        actual = step()
+        assert all(map(torch.equal, plain, actual))
         assert len(monitor.step()) == length
-    output = weakref.ref(found[0])
-    del found
+    output = weakref.ref(actual[0])
+    del actual
     assert output() is None
     monitor.close()
     step()

@@ -42,14 +42,14 @@ def expected(rows):
     of_square = np.mean([np.var(row, ddof=1) for row in rows]) / np.mean(squares)
     sigma = np.sqrt(of_square * np.array(squares))
     _, nats, _, saturated = gaussian_rows(sigma, lengths).T
-    found = pd.DataFrame([of_row([*row])[0] for row in rows])
+    actual = pd.DataFrame([of_row([*row])[0] for row in rows])
     return {
         "largest_score": max(map(max, rows)),
         "largest_score_exact": float(largest_score_mean(sigma, lengths)),
-        "spread": found["row_variance"].mean() ** 0.5,
-        "entropy_share": (found["entropy"] / np.log(lengths)).mean(),
+        "spread": actual["row_variance"].mean() ** 0.5,
+        "entropy_share": (actual["entropy"] / np.log(lengths)).mean(),
         "entropy_share_exact": np.mean(nats / np.log(lengths)),
-        "saturated_rows": found["saturated_rows"].mean(),
+        "saturated_rows": actual["saturated_rows"].mean(),
         "saturated_rows_exact": saturated.mean(),
     }
 
@@ -61,12 +61,12 @@ def test_the_numbers_are_those_of_loops_over_rows():
     whole[0][0][1] = SATURATED
     whole[1][2][4] = EQUAL
     whole[1][0] = [scores - 99 for scores in whole[1][0]]
-    found = summary([layer(heads) for heads in whole])
-    assert len(found) == 5 * 10
+    actual = summary([layer(heads) for heads in whole])
+    assert len(actual) == 5 * 10
     for place, heads in enumerate(whole):
         for head, rows in enumerate(heads):
             wanted = expected(rows) | {"top_key": 10 * head, "top_key_share": 10 * head + 1}
-            got = {name: found[f"layer{place}/head{head}/{name}"] for name in wanted}
+            got = {name: actual[f"layer{place}/head{head}/{name}"] for name in wanted}
             assert got == pytest.approx(wanted, rel=5e-5, abs=1e-9)
 
 
@@ -84,8 +84,8 @@ def test_the_p_value_is_that_of_the_row_that_deviates_most_times_the_rows():
 
 
 def test_a_head_without_rows_has_no_numbers_and_a_pass_without_layers_none():
-    found = summary([layer([[[1.0], []], [[1.0, 2.0], []]])])
-    assert [name for name, value in found.items() if math.isnan(value)] == [*found][::2]
+    actual = summary([layer([[[1.0], []], [[1.0, 2.0], []]])])
+    assert [name for name, value in actual.items() if math.isnan(value)] == [*actual][::2]
     assert summary([]) == {}
 
 

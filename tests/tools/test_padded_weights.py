@@ -49,8 +49,8 @@ def read(array, tokens=None, *, mask="none"):
     if tokens is not None:
         np.save("am.npy", tokens.astype(int))
         mask += ",am.npy"
-    (found,) = read_heads([Path("w.npy")], Options("weights", mask=mask))
-    return found
+    (actual,) = read_heads([Path("w.npy")], Options("weights", mask=mask))
+    return actual
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,8 @@ def test_the_rows_of_tokens_have_their_spread(side, mask, named):
     if (side, mask) == ("left", "causal"):
         layers.append(read(weights(side, mask), mask="causal,padding"))
     for layer in layers:
-        found = np.sqrt(pd.DataFrame(table_of([layer]))["row_variance"])
-        assert_allclose(found, spread(side, mask), rtol=1e-5)
+        actual = np.sqrt(pd.DataFrame(table_of([layer]))["row_variance"])
+        assert_allclose(actual, spread(side, mask), rtol=1e-5)
 
 
 @pytest.mark.parametrize(

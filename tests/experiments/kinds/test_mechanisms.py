@@ -51,5 +51,5 @@ def test_the_rows_of_a_map_are_those_of_plain_loops(change):
             "weight_jacobian_norm": np.linalg.norm(to_query),
             "query_gradient_norm": np.linalg.norm(g[draw, i, seen[i]] @ to_query),
         }
-        found = {name: values[rule, draw, i] for name, values in rows.items()}
-        assert found == pytest.approx(expected, rel=1e-6)
+        actual = {name: values[rule, draw, i] for name, values in rows.items()}
+        assert actual == pytest.approx(expected, rel=1e-6)

@@ -102,9 +102,9 @@ def test_matrices_have_the_variance_1_over_their_rows():
     """W_O and the last matrix of an MLP also over 2 layers: what the check cannot tell within 5%."""
     cell = replace(WIDE, output_scale="depth", mlp="swiglu")
     matrices = vars(cell.block(default_rng(2)))
-    found = {name: w.var() * len(w) for name, w in matrices.items() if w is not None}
-    expected = dict.fromkeys(found, 1.0) | dict.fromkeys(["output", "down"], 1 / 6)
-    assert found == pytest.approx(expected, rel=0.02)
+    actual = {name: w.var() * len(w) for name, w in matrices.items() if w is not None}
+    expected = dict.fromkeys(actual, 1.0) | dict.fromkeys(["output", "down"], 1 / 6)
+    assert actual == pytest.approx(expected, rel=0.02)
 
 
 def test_the_law_of_one_layer_is_the_sum_of_its_exact_squares():
@@ -135,9 +135,9 @@ def test_the_check_finds_what_is_beyond_the_law(fault, monkeypatch):
     values = {name: (value,) for name, value in vars(cell).items()} | {"scaling": RULES}
     results = Results(Sweep("mine", EXPERIMENT, values, 40, (), 0), tables)
     results[BY_LAYER] = with_law(results)
-    found = agreement([results])
-    assert len(found.values) == 10  # growth, streams and collisions
-    assert bool(found.alarm()) == (fault != "none"), found.alarm()
+    actual = agreement([results])
+    assert len(actual.values) == 10  # growth, streams and collisions
+    assert bool(actual.alarm()) == (fault != "none"), actual.alarm()
 
 
 def test_other_networks_have_no_law():
