@@ -236,11 +236,8 @@ class Cell(ScaledCell):
 
     def start(self, rng: np.random.Generator) -> Decoder:
         """The initial weights."""
-        width, key_width, vocabulary = (
-            self.width,
-            self.n_heads * self.d_k,
-            len(characters(self.text)),
-        )
+        width, key_width = self.width, self.n_heads * self.d_k
+        vocabulary = len(characters(self.text))
         onto_stream = math.sqrt(2 * self.layers)
 
         def matrix(
@@ -452,8 +449,8 @@ def tabulate(cell: Cell, runs: Runs) -> dict[str, list[Row]]:
         for metric in METRICS:
             values = ends[metric.name][:, i]
             if metric.kind == "quantile":
-                run_values = Histograms.of(values.astype(float)[None, :, None])
-                estimates[metric.name] = run_values.quantile(0, metric.share)
+                histograms = Histograms.of(values.astype(float)[None, :, None])
+                estimates[metric.name] = histograms.quantile(0, metric.share)
             else:
                 estimates[metric.name] = float(values.mean()), _error(values)
         rows.append(metric_row(METRICS, rule_cell, trials, estimates))
