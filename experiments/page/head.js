@@ -58,8 +58,21 @@ sweeps:
     const scores = attention.draw(SEED, d_k, n_keys);
     title.textContent = `Divided by ${by}`;
     $("head-readout").textContent = bars.show(charts, scores, [1, divisor].map((each) => attention.rowOf(scores, each)));
+    draw(d_k, n_keys, [before, after]);
     $("head-link").href = `#head?${new URLSearchParams({ width: d_k, keys: n_keys, rule: rule.value })}`;
     $("mine").href = `data:text/yaml,${encodeURIComponent(config(d_k, n_keys, divisor))}`;
+  }
+
+  /* The entropy over ln n at every spread up to twice the critical one or further, and the two points. */
+  function draw(d_k, n_keys, points) {
+    const most = Math.log(n_keys), critical = Math.sqrt(2 * most);
+    const end = Math.max(2, Math.ceil(Math.max(...points.map(({ spread }) => spread)) / critical));
+    const place = ({ spread, entropy }) => `${(100 * spread / critical / end).toFixed(1)} ${(100 * (1 - entropy / most)).toFixed(1)}`;
+    const spreads = Array.from({ length: 80 }, (_, i) => (i + 1) / 80 * end * critical).filter((each) => each <= table.spread);
+    const curve = spreads.map((each) => place(attention.ofHead(table, d_k, n_keys, Math.sqrt(d_k) / each)));
+    const paths = [`M0 0Q${50 / end} 0 ${100 / end} 100H100`, `M0 0L${curve.join("L")}`, ...points.map((each) => `M${place(each)}h0`)];
+    document.querySelectorAll("#head-curve path").forEach((path, i) => path.setAttribute("d", paths[i]));
+    $("head-end").textContent = end;
   }
 
   /* The choices in an address such as #head?width=128&keys=4096&rule=12. */

@@ -37,3 +37,11 @@ class Study(dict[str, "Results"]):
         if name in self.unsound:
             raise self.unsound[name]
         return self[name]
+
+    def require_all(self, part: str) -> list["Results"]:
+        """The results of the sweeps that have this text in their name and were ever measured; `TableError`
+        if the tables of one are not sound.
+        """
+        sweeps = (sweep for sweep in self.config.sweeps if part in sweep.name)
+        written = [sweep for sweep in sweeps if Stored(self.folder, sweep).sidecar.exists()]
+        return [self.require(sweep.name) for sweep in written]

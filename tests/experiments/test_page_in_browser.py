@@ -224,6 +224,11 @@ def test_your_head_agrees_with_sdpa_design_for_deployed_models(visit):
         np.testing.assert_allclose(
             numbers_of(page), exact, rtol=heads.RELATIVE_ERROR, err_msg=model
         )
+        drawn = page.locator("#head-curve .dot").evaluate_all(
+            "all => all.map((dot) => dot.getAttribute('d'))"
+        )
+        heights = [1 - float(re.fullmatch(r"M\S+ (\S+)h0", path)[1]) / 100 for path in drawn]
+        np.testing.assert_allclose(heights, exact[1] / np.log(KEYS), atol=0.002, err_msg=model)
 
 
 def test_your_head_by_keyboard_with_its_link_and_config(visit):

@@ -3,7 +3,10 @@
 import pandas as pd
 import pytest
 
+from experiments.config.errors import TableError
+from experiments.studies.training import arms as module
 from experiments.studies.training.arms import ARMS, SETTING, arms, comparisons
+from experiments.studies.training.settings import settings
 from tests.shipped import OF_FULL, RESULTS, shipped_only
 
 USUAL = {"d_k": 64, "layers": 4, "n_heads": 1, "optimizer": "adam", "warmup": 30, "clip": 0}
@@ -78,6 +81,22 @@ def test_every_run_of_the_plan_has_an_arm_and_a_place():
     runs = arms(OF_FULL)
     assert set(runs["arm"]) <= {*ARMS.values()}
     assert not runs.duplicated([*SETTING, "arm", "learning_rate"]).any()
+
+
+@shipped_only
+def test_a_sweep_with_an_altered_table_is_not_left_out(monkeypatch):
+    monkeypatch.setitem(OF_FULL.unsound, "fair_text", TableError("altered"))
+    for study in arms, settings:
+        with pytest.raises(TableError, match="altered"):
+            study(OF_FULL)
+        monkeypatch.setitem(OF_FULL.unsound, "language", TableError("altered"))
+
+
+@shipped_only
+def test_runs_that_differ_in_more_than_a_setting_are_refused(monkeypatch):
+    monkeypatch.setattr(module, "SETTING", [name for name in SETTING if name != "text"])
+    with pytest.raises(ValueError, match=r"got several.*text"):
+        arms(OF_FULL)
 
 
 @shipped_only

@@ -34,7 +34,7 @@ def test_values_of_a_block_are_those_of_its_rows():
     hidden = np.where(np.tri(9, dtype=bool), scores, -np.inf)
     values = largest._values(SimpleNamespace(scaled=hidden, weights=softmax(hidden)))
     rows = [scores[i, 0, n - 1, :n] for i in range(2) for n in range(2, 10)]
-    spread = np.sqrt(np.mean([row.var(ddof=0) for row in rows]))
+    spread = np.sqrt(np.mean([row.var(ddof=1) for row in rows]))
     drawn = rng.standard_normal((100_000, sum(map(len, rows)))).max(axis=1)
     assert values["largest_score"] == max(map(max, rows))
     assert values["largest_score_exact"] == pytest.approx(spread * drawn.mean(), rel=0.01)

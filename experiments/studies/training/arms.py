@@ -17,7 +17,10 @@ from experiments.figures.axes import legend
 from experiments.figures.lines import plot_measured
 from experiments.figures.picture import Picture, Words
 from experiments.figures.style import UNORDERED_COLOURS, Drawing, panels
+from experiments.kinds.language.cell import Cell
+from experiments.measuring.columns import axis_names
 from experiments.running.files import write_atomically
+from experiments.tables.changes import update
 from experiments.tables.layout import csv_bytes
 from experiments.tables.study import Study
 
@@ -58,10 +61,15 @@ def arms(full: Study) -> pd.DataFrame:
     """The runs of all sweeps of the plan, with their arm; of a rate that two sweeps have, that with
     most runs.
     """
-    tables = [results.measured for name, results in full.items() if name.startswith("fair")]
+    tables = [results.measured for results in full.require_all("fair")]
     runs = pd.concat(tables).reset_index(drop=True)
+    others = {*axis_names(Cell)} - {*SETTING, *_KEYS, _RATE}
+    if mixed := [name for name in sorted(others) if len(runs[name].unique()) > 1]:
+        raise ValueError(f"expected runs that differ in {SETTING} alone, got several {mixed}")
     keys = runs[_KEYS].astype(str).agg(tuple, axis=1)
     runs["arm"] = pd.Categorical(keys.map(ARMS), [*ARMS.values()])
+    if runs["arm"].isna().any():
+        raise ValueError(f"expected arms {[*ARMS]}, got {sorted({*keys} - {*ARMS})}")
     most = runs.sort_values("trials", ascending=False, kind="stable")
     return most.drop_duplicates([*SETTING, "arm", _RATE]).sort_values([*SETTING, "arm", _RATE])
 
@@ -156,7 +164,7 @@ def write_arms(results: Path) -> None:
     """Write the table of comparisons and its picture, from the shipped tables."""
     folder = results / FULL
     runs = arms(Study(load_config(FULL_CONFIG), folder))
-    write_atomically(folder / "arms.csv", csv_bytes(comparisons(runs)))
+    update(folder / "arms.csv", csv_bytes(comparisons(runs)))
     path = figure_path(folder, "arms", "losses")
     write_atomically(path, *Picture(path, words(runs), lambda: _draw(runs)).render())
 

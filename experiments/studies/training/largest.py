@@ -21,6 +21,7 @@ from experiments.figures.style import UNORDERED_COLOURS, Drawing, panels
 from experiments.kinds.language.cell import Cell, run
 from experiments.kinds.language.corpus import trained_on
 from experiments.running.files import write_atomically
+from experiments.tables.changes import update
 from experiments.tables.layout import csv_bytes
 from sdpa import Scaling
 from sdpa.decoder import Decoder
@@ -72,7 +73,7 @@ def _values(steps: Steps) -> dict[str, float]:
     scores = steps.scaled[..., 1:, :].astype(float)
     n_keys = np.arange(2, scores.shape[-1] + 1)
     seen = np.arange(scores.shape[-1]) < n_keys[:, None]
-    spread = sqrt(row_variance(scores).mean())
+    spread = sqrt((row_variance(scores) * n_keys / (n_keys - 1)).mean())
     rows = np.broadcast_to(n_keys, scores.shape[:-1]).ravel()
     return {
         "largest_score": scores.max(initial=-np.inf, where=seen),
@@ -128,4 +129,4 @@ def write_largest(results: Path) -> None:
 
 
 if __name__ == "__main__":
-    write_atomically(SHIPPED_RESULTS / PATH, csv_bytes(tabulate()))
+    update(SHIPPED_RESULTS / PATH, csv_bytes(tabulate()))

@@ -32,9 +32,7 @@ _WORDS = Words(
 
 def settings(full: Study) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Decoders without and with the division, each at its best rate, of most runs, by setting."""
-    runs = pd.concat(
-        results.measured for name, results in full.items() if "language" in name
-    ).query(
+    runs = pd.concat(results.measured for results in full.require_all("language")).query(
         "steps == 400 and width == 64 and normalize == 'none' and softcap == 0 and "
         "normalizer == 'softmax' and rate_divisor == 'unscaled' and initial_divisor == 'unscaled'"
     )
