@@ -16,7 +16,7 @@ import yaml
 from tests.suite_process import ROOT, captured
 
 LEFT_OUT = shutil.ignore_patterns(
-    ".git", ".venv", "__pycache__", ".cells", ".lock", "*.svg", ".*_cache", ".hypothesis"
+    ".git", ".venv*", "__pycache__", ".cells", ".lock", "*.svg", ".*_cache", ".hypothesis"
 )
 pytestmark = pytest.mark.edits
 
