@@ -42,6 +42,10 @@ walk: ## print worked examples (EXAMPLE=abc), or your Q=q.csv K= V=
 model: .venv/model-ready ## run a pretrained model (93 MB)
 readme: ## rewrite generated parts of pages
 
+audit-libraries: PY = .venv-libraries/bin/python
+audit-libraries: .venv-libraries/ready ## audit public functions (5 GB)
+	@KERAS_BACKEND=numpy $(PY) -W ignore -m experiments.studies.libraries.write
+
 quick: export CONFIG = quick.yaml
 quick: DO = all
 results: DO = run
@@ -81,6 +85,12 @@ clean: ## remove uncommitted files that can be rebuilt
 	@"$$PYTHON" -m venv .venv
 	@$(PIP) --require-hashes -r requirements.lock
 	@$(PIP) --no-deps --no-build-isolation --editable .
+	@echo; touch $@
+
+.venv-libraries/ready: requirements-libraries.lock
+	@rm -rf $(@D)
+	@"$$PYTHON" -m venv $(@D)
+	@$(PIP) --require-hashes --no-deps -r $<
 	@echo; touch $@
 
 .venv/%-ready: requirements-%.lock .venv/ready

@@ -1,0 +1,1 @@
+"""What the audit says of attention functions of public packages."""
