@@ -159,6 +159,7 @@ NAMES = globals() | {
     "STUDY": STUDY,
     "EXACT": {name: pd.read_csv(RESULTS / EXACT / f"{name}.csv") for name in STUDIES},
     "largest_scores": largest_scores,
+    **{name.upper(): pd.read_csv(ROOT / "docs" / f"{name}.csv") for name in ("audited", "faults")},
     "theory": theory,
     "PairLaw": PairLaw,
     "beside_law": beside_law,
