@@ -43,7 +43,7 @@ model: .venv/model-ready ## run a pretrained model (93 MB)
 readme: ## rewrite generated parts of pages
 
 audit-libraries: PY = .venv-libraries/bin/python
-audit-libraries: .venv-libraries/ready ## audit public functions (5 GB)
+audit-libraries: .venv-libraries/ready ## audit public functions (6 GB)
 	@KERAS_BACKEND=numpy $(PY) -W ignore -m experiments.studies.libraries.write
 
 quick: export CONFIG = quick.yaml
