@@ -30,6 +30,7 @@ from experiments.commands.watch import at_every_save
 from experiments.config.errors import UsageError, attempt
 from experiments.config.paths import SHIPPED_RESULTS
 from experiments.running.files import locked, require_folder, write_atomically
+from experiments.studies import contributions, require_study
 from experiments.tables.leftovers import leftovers, remove
 from experiments.tables.reporter import FLAGGED
 from experiments.tables.stored import Stored
@@ -60,8 +61,7 @@ app = typer.Typer(
 def all_parts(job: Job) -> None:
     """Measure sweeps, draw their figures, check their tables, and write the page.
 
-    Sweeps that you name come first on the page. Without names, it also updates the worked examples and
-    the figures of the pretrained model in the folder `results`.
+    Sweeps that you name come first on the page.
 
     A problem in one part does not stop the others; all problems are reported at the end.
     """
@@ -76,8 +76,8 @@ def all_parts(job: Job) -> None:
             "figures": figures,
             "page": _SECONDS_OF_PAGE,
         }
-    made = measure, checks.write_columns, _draw, checks.check, _check_model
-    _do(job, *made, _further, _page, _name_leftovers)
+    made = measure, checks.write_columns, _draw, checks.check
+    _do(job, *made, _page, _name_leftovers)
 
 
 @command(app, *SWEEPS, *WORKERS, "format", start=at_every_save)
@@ -109,7 +109,7 @@ def check(job: Job) -> None:
     """Compare tables with the config and their checksums, and measured values with exact ones; name
     figures that are not of these tables.
     """
-    _do(job, checks.check_figures, checks.check, _check_model, _name_leftovers)
+    _do(job, checks.check_figures, checks.check, _check_studies, _name_leftovers)
 
 
 @command(app, *SWEEPS, "jobs")
@@ -120,7 +120,7 @@ def page(job: Job) -> None:
 
     It names the sweeps without sound tables at its top; if there are any, the status is 1.
     """
-    _do(job, _draw, _further, _page)
+    _do(job, _draw, _page)
 
 
 @command(app, *SWEEPS, *WORKERS)
@@ -160,11 +160,10 @@ def _draw(job: Job) -> None:
     draw_sweeps(job.study, job.sweeps, jobs=job.jobs, formats=job.formats, report=job.report)
 
 
-def _check_model(job: Job) -> None:
-    if _is_of_this_repository(job):
-        from experiments.studies.smollm2.command import check_model
-
-        check_model(job.results, job.report)
+def _check_studies(job: Job) -> None:
+    for study in contributions():
+        if study.check:
+            study.check(job.results, job.report)
 
 
 def _name_leftovers(job: Job) -> None:
@@ -173,26 +172,11 @@ def _name_leftovers(job: Job) -> None:
         job.report.verdict("left over", text, FLAGGED)
 
 
-def _further(job: Job) -> None:
-    """Update the worked examples and the figures of the pretrained model."""
-    if _is_of_this_repository(job):
-        from experiments.studies.examples.walk import write_examples
-        from experiments.studies.smollm2.command import draw_model
-
-        made = write_examples, draw_model
-        attempt(partial(make, job.results, job.report) for make in made)
-
-
 def _page(job: Job) -> None:
     from experiments.page.index import write_page
 
     write_page(job.study, job.names, job.report)
     job.report.next(f"open {job.results / 'index.html'} in a browser")
-
-
-def _is_of_this_repository(job: Job) -> bool:
-    """True if the folder has examples and a pretrained model beside tables, figures and page."""
-    return not job.names and job.results.resolve() == SHIPPED_RESULTS.resolve()
 
 
 @app.command()
@@ -211,6 +195,7 @@ def walk(
 ) -> None:
     """Walk through a worked example step by step, or through attention on your own matrices."""
     with exit_on_error():
+        require_study("examples")
         from experiments.studies.examples import walk as examples
 
         has_own = any((q, k, v, scaling, mask, out))
@@ -233,31 +218,24 @@ def walk(
 @command(app, "verbose")
 def model(job: Job) -> None:
     """Diagnose every head of a pretrained language model, and run it under other divisors."""
+    require_study("smollm2")
     from experiments.studies.smollm2 import command as models
 
     models.measure_model(SHIPPED_RESULTS, job.report)
 
 
-@app.command()
-def readme() -> None:
-    """Rewrite the generated parts of README.md, docs/ and results/ from the tables, and what follows from
-    no sweep alone: figures of trained decoders, and results/exact.
+@command(app, "verbose")
+def readme(job: Job) -> None:
+    """Write what follows from no sweep alone, such as worked examples and figures of trained models, and
+    the generated parts of README.md, docs/ and results/.
     """
-    with exit_on_error():
-        from experiments.page.blocks import rewrite
-        from experiments.studies.exact.write import write_exact
-        from experiments.studies.training.arms import write_arms
-        from experiments.studies.training.largest import write_largest
-        from experiments.studies.training.settings import write_settings
+    from experiments.page.blocks import rewrite
 
-        write_settings(SHIPPED_RESULTS)
-        write_arms(SHIPPED_RESULTS)
-        write_largest(SHIPPED_RESULTS)
-        write_exact(SHIPPED_RESULTS)
-        pages = [Path("README.md"), *Path("docs").glob("*.md"), *SHIPPED_RESULTS.rglob("*.md")]
-        texts = {path: path.read_text("utf-8") for path in pages}
-        for path, text in rewrite(texts, SHIPPED_RESULTS).items():
-            write_atomically(path, text.encode())
+    attempt(partial(study.write, SHIPPED_RESULTS, job.report) for study in contributions())
+    pages = [Path("README.md"), *Path("docs").glob("*.md"), *SHIPPED_RESULTS.rglob("*.md")]
+    texts = {path: path.read_text("utf-8") for path in pages}
+    for path, text in rewrite(texts, SHIPPED_RESULTS).items():
+        write_atomically(path, text.encode())
 
 
 def main() -> None:

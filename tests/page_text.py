@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from html.parser import HTMLParser
 
-from experiments.page.markup import typeset
+from experiments.figures.markup import typeset
 
 
 class Elements(HTMLParser):

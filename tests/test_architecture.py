@@ -14,6 +14,7 @@ import pytest
 
 import sdpa
 from experiments.kinds import experiment_names
+from experiments.studies import study_names
 from tests.suite_process import ROOT
 
 MODULES = {
@@ -157,6 +158,14 @@ def test_a_folder_imports_only_those_before_it():
             later = {f"experiments.{one}" for one in after}
             assert trespasses(imported(source), later) == set(), name
     assert actual == {*ORDER}
+
+
+@pytest.mark.parametrize("study", study_names())
+def test_only_a_study_and_its_command_know_it(study):
+    own = f"experiments.studies.{study}"
+    for name, source in SOURCES.items():
+        if name != "experiments.__main__" and not name.startswith(own):
+            assert trespasses(imported(source), {own}) == set(), name
 
 
 def test_no_modules_import_each_other_in_a_circle():

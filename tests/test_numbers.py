@@ -11,22 +11,26 @@ import pytest
 import yaml
 from scipy import stats
 
-from experiments.config.paths import EXACT, FULL
+from experiments.config.paths import EXACT, FULL, MODELS
 from experiments.kinds.network.tables import beside_law
 from experiments.kinds.support import BOTH
 from experiments.measuring.columns import as_json, defaults
 from experiments.measuring.experiment import load_experiment
-from experiments.studies.exact.write import STUDIES
-from experiments.studies.smollm2.figures import REACH, read_model
-from experiments.studies.training import largest, settings
 from sdpa import PairLaw, softmax, theory
 from tests.prose import agrees, numbers, plain
 from tests.shipped import OF_FULL, RESULTS, ROOT, STUDY, shipped_only
 
 PLAIN, SCALED = BOTH
-MODEL = read_model(RESULTS)
 SOURCES = yaml.safe_load((ROOT / "docs/numbers.yaml").read_text())
 _MEDIAN = "query_gradient_median_after"
+
+
+def tables(folder):
+    """Its tables by name."""
+    return {path.stem: pd.read_csv(path) for path in (RESULTS / folder).glob("*.csv")}
+
+
+MODEL = tables(f"{MODELS}/smollm2")
 
 
 def rows(table, **axes):
@@ -66,6 +70,8 @@ def pairs():
     """The 20 settings of training, with columns of the decoder without the division and, with _root,
     with it.
     """
+    from experiments.studies.training import settings  # its folder may be gone
+
     without, scaled = settings.settings(OF_FULL)
     both = without.merge(scaled, left_index=True, right_index=True, suffixes=("", "_root"))
     return both.reset_index()
@@ -135,7 +141,7 @@ def ratio_at_one_key(d_k):
 
 def largest_scores(name):
     """The values of an arm after the last step."""
-    return rows(pd.read_csv(RESULTS / largest.PATH), arm=name, step=400).iloc[0]
+    return rows(pd.read_csv(RESULTS / FULL / "largest_scores.csv"), arm=name, step=400).iloc[0]
 
 
 def arm(name, initial):
@@ -157,14 +163,13 @@ def fair(initial, scaling, rate_divisor=None):
 
 NAMES = globals() | {
     "STUDY": STUDY,
-    "EXACT": {name: pd.read_csv(RESULTS / EXACT / f"{name}.csv") for name in STUDIES},
+    "EXACT": tables(EXACT),
     "largest_scores": largest_scores,
     **{name.upper(): pd.read_csv(ROOT / "docs" / f"{name}.csv") for name in ("audited", "faults")},
     "theory": theory,
     "PairLaw": PairLaw,
     "beside_law": beside_law,
     "stats": stats,
-    "REACH": REACH,
 }
 
 

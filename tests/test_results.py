@@ -3,6 +3,7 @@ say.
 """
 
 import re
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -10,12 +11,12 @@ import pytest
 from PIL import Image
 
 from experiments.config.loader import load_config
-from experiments.config.paths import BENCHMARKS
+from experiments.figures.draw import pictures_of
 from experiments.figures.words import short
 from experiments.measuring.columns import axis_names, names
 from experiments.measuring.processor import is_supported
 from experiments.page.cards import cards
-from experiments.page.pictures import pictures
+from experiments.page.pictures import pictures, study_pictures
 from experiments.page.provenance import provenance
 from experiments.page.quiz import questions
 from experiments.page.sections import few_rows
@@ -27,13 +28,18 @@ from experiments.tables.stored import Stored
 from experiments.tables.study import Study
 from sdpa.theory import attention_expectations
 from tests.page_text import as_shown, assert_whole, words
-from tests.shipped import CONFIG, RESULTS, ROOT, shipped_only, tables_of_results
+from tests.shipped import CONFIG, OF_FULL, RESULTS, ROOT, shipped_only, tables_of_results
 
 TABLES = tables_of_results()
 PAGE = RESULTS / "index.html"
-BENCHMARK_TABLES = [
-    f"{BENCHMARKS}/{path.name}" for path in sorted((RESULTS / BENCHMARKS).glob("*.csv"))
-]
+# of those that are there
+OTHERS = "statements/*.csv", "examples/*.csv", "benchmarks/*.csv", "config.full/plan_outcomes.csv"
+
+
+def pictures_of_sweeps():
+    for results in TABLES.values():
+        yield from pictures_of(RESULTS, results)
+    yield from pictures_of(OF_FULL.folder, OF_FULL["language"])
 
 
 @pytest.mark.parametrize("sweep", CONFIG.sweeps, ids=lambda sweep: sweep.name)
@@ -52,18 +58,10 @@ def test_tables_are_whole_and_of_this_config(sweep):
     assert sorted(rows) == sorted(wanted)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "statements/statements.csv",
-        "examples/examples.csv",
-        "config.full/plan_outcomes.csv",
-        *BENCHMARK_TABLES,
-    ],
-)
-def test_columns_of_other_tables_are_described(name):
+@pytest.mark.parametrize("path", [path for name in OTHERS for path in sorted(RESULTS.glob(name))])
+def test_columns_of_other_tables_are_described(path):
     _, described = (ROOT / "results/columns.md").read_text().split("## Published statements")
-    for column in pd.read_csv(RESULTS / name, nrows=0).columns:
+    for column in pd.read_csv(path, nrows=0).columns:
         assert f"`{column}`" in described, column
 
 
@@ -130,10 +128,11 @@ def test_the_shipped_page_is_that_of_the_shipped_results():
     it.
     """
     plain = words(PAGE.read_text(encoding="utf-8"))
-    drawn = pictures(TABLES)
+    drawn = pictures(TABLES) | study_pictures(RESULTS)
     assert min(map(len, drawn.values())) > 0
-    for picture in (shown.picture for of_one in drawn.values() for shown in of_one):
-        assert as_shown(picture.words.caption) in plain, picture.path
+    for shown in chain.from_iterable(drawn.values()):
+        assert as_shown(shown.words.caption) in plain, shown.file
+    for picture in pictures_of_sweeps():
         with Image.open(picture.path) as png:
             assert (png.info["Title"], png.info["Description"]) == picture.words[:2]
     _, rows = few_rows(TABLES["dimension"], ["max_weight"])
@@ -163,7 +162,7 @@ def test_few_rows_have_both_ends_of_every_axis():
     not is_supported(), reason="pictures are the same to the byte beside AVX2 alone"
 )
 def test_the_shipped_tables_give_the_shipped_pictures():
-    for picture in (shown.picture for of_one in pictures(TABLES).values() for shown in of_one):
+    for picture in pictures_of_sweeps():
         assert picture.render() == [picture.path.read_bytes()], picture.path
 
 

@@ -67,15 +67,6 @@ def default_results(config: Path) -> Path:
     return SHIPPED_RESULTS / config.stem
 
 
-def model_path(results: Path, name: str) -> Path:
-    """A file of the pretrained model: a table, or a figure with its suffix.
-
-    >>> model_path(SHIPPED_RESULTS, "by-head.csv").as_posix()
-    'results/models/smollm2/by-head.csv'
-    """
-    return results / MODELS / "smollm2" / name
-
-
 def figure_path(results: Path, sweep: str, figure: str) -> Path:
     """The file of a sweep's figure.
 

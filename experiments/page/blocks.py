@@ -13,6 +13,7 @@ from experiments.config.errors import Problem, TableError
 from experiments.config.loader import load_config
 from experiments.config.paths import FULL, FULL_CONFIG, STORED_CONFIG
 from experiments.figures.draw import pictures_of
+from experiments.figures.markup import Source, code, formulas, markdown
 from experiments.kinds.figures import FIGURES, default_figures
 from experiments.page import numbers
 from experiments.page.diagnosis import (
@@ -22,11 +23,7 @@ from experiments.page.diagnosis import (
     printed_heads,
 )
 from experiments.page.glossary import GLOSSARY
-from experiments.page.markup import code, formulas, markdown
-from experiments.page.numbers import Source
-from experiments.studies.examples.examples import EXAMPLES
-from experiments.studies.examples.walk import example_path, spelled
-from experiments.studies.smollm2.model_heads import QUANTITIES
+from experiments.studies import contributions
 from experiments.tables.study import Study
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
@@ -85,17 +82,6 @@ def _gallery(source: Source) -> str:
     return "\n\n".join(sections)
 
 
-def _examples(source: Source) -> str:
-    """Every worked example with its figure and the kind of its source."""
-    rows = []
-    for name, example in sorted(EXAMPLES.items()):
-        path = example_path(source.study.folder, name)
-        figure = f"[{formulas(example.title)}]({source.link(path)})"
-        kind = example.source.removeprefix("the ").split()[0]
-        rows.append((code(spelled(name)), figure, kind))
-    return markdown(["EXAMPLE", "figure", "source"], rows)
-
-
 def _diagnosis(_: Source) -> str:
     """The meaning of each column of a diagnosis, without standard errors and exact values."""
     rows = [
@@ -103,11 +89,6 @@ def _diagnosis(_: Source) -> str:
         for name, (unit, meaning, formula) in DIAGNOSIS_COLUMNS.items()
     ]
     return markdown(["column", "unit", "meaning", "formula"], rows)
-
-
-def _model_columns(_: Source) -> str:
-    rows = [(code(name), meaning) for name, meaning in QUANTITIES.items()]
-    return markdown(["column", "meaning"], rows)
 
 
 def _figures(_: Source) -> str:
@@ -128,17 +109,16 @@ def _figures(_: Source) -> str:
 BLOCKS: dict[str, Callable[[Source], str]] = {
     "gallery": _gallery,
     "glossary": lambda _: markdown(["term", "meaning"], GLOSSARY.items()),
-    "examples": _examples,
     "dimension": numbers.dimension,
     "network-growth": numbers.network_growth,
     "networks": numbers.networks,
-    "trained-arms": numbers.trained_arms,
     "power": numbers.power,
     "statements": numbers.statement_counts,
     "diagnosis": _diagnosis,
     "diagnose-example": lambda _: printed_diagnosis(),
     "diagnosed": lambda _: printed_heads(),
     "audited": lambda _: printed_audit(),
-    "model-columns": _model_columns,
     "figures": _figures,
 }
+for contribution in contributions():
+    BLOCKS |= contribution.blocks

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from experiments.figures.captions import words_of
+from experiments.figures.markup import digits
 from experiments.figures.shown import shown
 from experiments.figures.words import short
 from experiments.kinds.figures import FIGURES
 from experiments.kinds.support import BOTH, MEDIAN_GRADIENT, exact_or_measured, rows_of, widest
-from experiments.page.markup import digits
 from experiments.tables.results import Results
 from sdpa.scaling import UNSCALED
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 from markupsafe import Markup
 
-from experiments.page.markup import typeset
+from experiments.figures.markup import typeset
 
 GLOSSARY: dict[str, str] = yaml.safe_load(
     (Path(__file__).parent / "glossary.yaml").read_text(encoding="utf-8")

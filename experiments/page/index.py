@@ -4,18 +4,19 @@ that it judges.
 
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from experiments.config.errors import in_part
-from experiments.config.paths import EXAMPLE_FOLDER, FIGURE_FOLDER, FULL, MODELS
+from experiments.config.paths import FIGURE_FOLDER
+from experiments.figures.markup import digits, typeset
 from experiments.page import explorer
 from experiments.page.cards import cards
 from experiments.page.glossary import explained
-from experiments.page.markup import digits, typeset
-from experiments.page.pictures import pictures
+from experiments.page.pictures import pictures, study_pictures
 from experiments.page.provenance import provenance
 from experiments.page.quiz import questions
 from experiments.page.sections import Section, section_of
@@ -46,8 +47,9 @@ def _sources(study: Study) -> Iterator[Path]:
     """
     yield table_path(study.folder)
     yield from (Stored(study.folder, sweep).sidecar for sweep in study.config.sweeps)
-    for name in (FIGURE_FOLDER, FULL, MODELS, EXAMPLE_FOLDER):
-        yield from sorted((study.folder / name).rglob("*.png"))
+    yield from sorted((study.folder / FIGURE_FOLDER).rglob("*.png"))
+    for picture in chain.from_iterable(study_pictures(study.folder).values()):
+        yield study.folder / picture.file
 
 
 def make_page(study: Study, first: Collection[str] = ()) -> bytes:
@@ -94,7 +96,7 @@ def make_page(study: Study, first: Collection[str] = ()) -> bytes:
         scaled=SCALED,
         everything=sections,
         first=first,
-        drawn=drawn,
+        of_studies=study_pictures(folder),
         statements=part("statements", lambda: grouped(folder), []),
         statements_csv=table_path(Path()),
         made=provenance(study),

@@ -1,25 +1,20 @@
 """Tables of numbers in generated Markdown, from the tables of sweeps."""
 
-import os
 from collections import defaultdict
 from dataclasses import replace
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from experiments.figures.markup import Source, code, digits, formulas, markdown
 from experiments.figures.words import short
 from experiments.kinds.support import widest
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import Metric
-from experiments.page.markup import code, digits, formulas, markdown
 from experiments.page.statements import counts, read_statements
-from experiments.studies.training import arms
 from experiments.tables.analyse import agreement
 from experiments.tables.results import Results
 from experiments.tables.stored import Stored
-from experiments.tables.study import Study
 from experiments.tables.verdicts import ALARM, verdicts
 
 _USUAL = 64  # d_k
@@ -32,18 +27,6 @@ _METRICS = {
 }
 
 _FACTORS = 1.01, 1.03, 1.1  # of planted faults
-
-
-class Source(NamedTuple):
-    """The shipped results, those of config.full.yaml, and the folder of a page, where links start."""
-
-    study: Study
-    full: Study
-    page: Path
-
-    def link(self, path: Path) -> str:
-        """The path of a file from the page."""
-        return os.path.relpath(path, self.page)
 
 
 def dimension(source: Source) -> str:
@@ -115,28 +98,6 @@ def statement_counts(source: Source) -> str:
     """The number of statements by source and verdict."""
     by_source = counts(read_statements(source.study.folder))
     return markdown(["source", *by_source], by_source.itertuples(), "-" + "r" * by_source.shape[1])
-
-
-def trained_arms(source: Source) -> str:
-    """Losses of each arm of training beside the divided one at own best rates, and the excess of its
-    loss at these and at one rate; in brackets where intervals overlap.
-    """
-    compared = arms.comparisons(arms.arms(source.full))
-    compared["setting"] = compared.apply(arms.setting_words, axis=1)
-    rows = []
-    for (setting, arm), group in compared.groupby(["setting", "arm"], sort=False):
-        at = group.set_index("at")
-        own, *_ = at.itertuples()
-        losses = (f"{own.loss:.3f} at {own.learning_rate:g}", f"{own.divided_loss:.3f}")
-        excesses = at.apply(_excess, axis=1).reindex(arms.RATES, fill_value="")
-        rows.append([setting, arm, *losses, *excesses, own.vanished])
-    head = ["start", "arm", "loss", "loss, divided", *arms.RATES.values(), "gradient vanished"]
-    return markdown(head, rows, "--rrrrr")
-
-
-def _excess(row: pd.Series) -> str:
-    words = f"{row['excess']:+.1%}".replace("-", "−")
-    return f"({words})" if row["side"] == "open" else words
 
 
 def power(source: Source) -> str:

@@ -8,10 +8,10 @@ import pandas as pd
 
 from experiments.config.paths import SUMMARY
 from experiments.figures.captions import extent, plain_title
+from experiments.figures.markup import digits
 from experiments.figures.words import short
 from experiments.kinds.figures import SUMMARIES, metrics_of
 from experiments.measuring.metric import FEW_DRAWS
-from experiments.page.markup import digits
 from experiments.page.pictures import OnPage
 from experiments.tables.results import Results
 from experiments.tables.stored import csv_name

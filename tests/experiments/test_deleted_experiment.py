@@ -1,4 +1,6 @@
-"""An experiment is deleted by deleting its folder and its sweeps, the tools by deleting theirs."""
+"""An experiment is deleted by deleting its folder and its sweeps, the tools and a study by deleting theirs
+with its tests.
+"""
 
 import shutil
 import sys
@@ -7,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from experiments.kinds import experiment_names
+from experiments.studies import study_names
 from tests.suite_process import ROOT, captured
 
 pytestmark = pytest.mark.slow  # each is a run of its own
@@ -50,10 +53,27 @@ def test_the_others_run_without_it_and_what_misses_it_is_a_line(deleted, tmp_pat
     assert (tmp_path / "results" / "mine" / "index.html").exists()
 
 
+def assert_whole(folder: Path, *tests: str):
+    ran = run_all("rows", folder)
+    assert ran.returncode == 0, ran.stderr
+    tested = captured(sys.executable, "-m", "pytest", "-n", "0", *tests, cwd=folder)
+    assert tested.returncode == 0, tested.stdout
+
+
 def test_the_suite_is_whole_without_the_tools(tmp_path):
     copy_without("sdpa/tools", tmp_path)
-    ran = run_all("rows", tmp_path)
-    assert ran.returncode == 0, ran.stderr
-    tests = "tests/sdpa", "tests/experiments/kinds", "tests/experiments/test_tables.py"
-    tested = captured(sys.executable, "-m", "pytest", "-n", "0", *tests, cwd=tmp_path)
-    assert tested.returncode == 0, tested.stdout
+    assert_whole(
+        tmp_path, "tests/sdpa", "tests/experiments/kinds", "tests/experiments/test_tables.py"
+    )
+
+
+@pytest.mark.parametrize("deleted", study_names())
+def test_the_suite_is_whole_without_a_study_and_its_command_says_so(deleted, tmp_path):
+    copy_without(f"experiments/studies/{deleted}", tmp_path)
+    for path in (tmp_path / "tests/studies").glob(f"test_{deleted}*.py"):
+        path.unlink()
+    assert_whole(tmp_path, "tests/test_architecture.py", "tests/experiments/test_page.py")
+    if name := {"examples": "walk", "smollm2": "model"}.get(deleted):
+        ran = captured(sys.executable, "-m", "experiments", name, cwd=tmp_path)
+        assert ran.returncode == 2
+        assert f"expected the study {deleted} in this clone, got no folder" in ran.stderr

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from experiments.config.paths import EXACT
-from experiments.figures.picture import Picture
 from experiments.studies.exact import half_sums, own_key
 from experiments.studies.exact.write import STUDIES
 from sdpa import softmax
@@ -215,8 +214,5 @@ def test_limits_of_sentences_hold():
 
 @shipped_only
 @pytest.mark.parametrize("name", STUDIES)
-def test_shipped_pictures_are_those_of_today_and_small(name):
-    path = RESULTS / EXACT / f"{name}.png"
-    picture = Picture(path, STUDIES[name].WORDS, lambda: STUDIES[name].draw(TABLES[name]))
-    assert path.read_bytes() == picture.render()[0]
-    assert len(path.read_bytes()) <= 75_000
+def test_shipped_pictures_are_small(name):
+    assert len((RESULTS / EXACT / f"{name}.png").read_bytes()) <= 75_000

@@ -11,11 +11,12 @@ from experiments.running.files import write_atomically
 from experiments.studies.exact import half_sums, length, own_key
 from experiments.tables.changes import update
 from experiments.tables.layout import csv_bytes
+from experiments.tables.reporter import Reporter
 
 STUDIES = {"length": length, "own_key": own_key, "half_sums": half_sums}
 
 
-def write_exact(results: Path) -> None:
+def write_exact(results: Path, _: Reporter) -> None:
     """Write the table and the picture of each study."""
     for name, study in STUDIES.items():
         path = results / EXACT / f"{name}.csv"

@@ -8,11 +8,10 @@ from pathlib import Path
 import pandas as pd
 
 from experiments.config.errors import TableError
-from experiments.config.paths import model_path
 from experiments.running.files import checksum, write_atomically
 from experiments.running.fingerprint import theory_source
 from experiments.studies.smollm2 import divisors, model_heads
-from experiments.studies.smollm2.model import PACKAGE, Pretrained, checksums, pretrained
+from experiments.studies.smollm2.model import PACKAGE, Pretrained, checksums, model_path, pretrained
 from experiments.tables.layout import csv_bytes
 from experiments.tables.products import Product, build
 from experiments.tables.reporter import Reporter

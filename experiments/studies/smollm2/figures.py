@@ -13,12 +13,11 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from experiments.config.errors import Problem
-from experiments.config.paths import model_path
 from experiments.figures.picture import Picture, Words
 from experiments.figures.style import INK, RULE_COLOURS, Colour, Drawing, panels
 from experiments.kinds.declarations import Finding
 from experiments.kinds.support import BOTH, Numbers, Tables, rows_of
-from experiments.studies.smollm2.model import DIVISOR, SEQUENCES
+from experiments.studies.smollm2.model import DIVISOR, SEQUENCES, model_path
 
 # Half the width of a 95% interval over the standard error, between as many sequences.
 REACH = float(stats.t.isf(0.025, SEQUENCES - 1))

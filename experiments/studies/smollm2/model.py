@@ -31,6 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.config.errors import UsageError
+from experiments.config.paths import MODELS
 from experiments.running.files import checksum
 from sdpa import network
 from sdpa._arrays import FloatArray
@@ -232,6 +233,15 @@ def _tokenizer(metadata: dict[str, Any]) -> "Tokenizer":
     level = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, level])
     return tokenizer
+
+
+def model_path(results: Path, name: str) -> Path:
+    """A file of the pretrained model: a table, or a figure with its suffix.
+
+    >>> model_path(Path("results"), "by-head.csv").as_posix()
+    'results/models/smollm2/by-head.csv'
+    """
+    return results / MODELS / "smollm2" / name
 
 
 def checksums() -> dict[str, str]:

@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.interpolate import CubicSpline
 
+import sdpa  # whose tools load when they are called
 from experiments.studies.smollm2.divisors import LENGTH, TEXTS, with_errors
 from experiments.studies.smollm2.model import Pretrained
-from sdpa import diagnose, row_diagnostics
 from sdpa._arrays import FloatArray
 from sdpa.scaling import SCALED
 from sdpa.theory.gaussian_rows import gaussian_rows
@@ -116,7 +116,7 @@ def heads_of_sequences(q: FloatArray, k: FloatArray) -> pd.DataFrame:
 
 def _diagnosed(q: FloatArray, k: FloatArray) -> pd.DataFrame:
     """A row for each group, layer and head."""
-    diagnosis = diagnose(
+    diagnosis = sdpa.diagnose(
         q.reshape(GROUPS, -1, *q.shape[1:]),
         k.reshape(GROUPS, -1, *k.shape[1:]),
         mask="causal",
@@ -164,7 +164,7 @@ def _simulated_shares(name: str, lengths: Lengths) -> FloatArray:
     scores = CONTROLS[name](rng, (_CONTROL_ROWS, longest))
     n = np.resize(lengths, _CONTROL_ROWS)
     scores[np.arange(longest) >= n[:, None]] = -np.inf
-    rows = row_diagnostics(scores, (1 / _SIGMAS).tolist())
+    rows = sdpa.row_diagnostics(scores, (1 / _SIGMAS).tolist())
     shares = rows.entropy / np.log(n)
     return np.asarray(shares.mean(axis=1))
 

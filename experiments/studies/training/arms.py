@@ -6,13 +6,11 @@ the divided one.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from experiments.config.loader import load_config
-from experiments.config.paths import FULL, FULL_CONFIG, figure_path
+from experiments.config.paths import figure_path
 from experiments.figures.axes import legend
 from experiments.figures.lines import plot_measured
 from experiments.figures.picture import Picture, Words
@@ -160,12 +158,11 @@ _SHOWN = {
 _MARKERS = "os^v"
 
 
-def write_arms(results: Path) -> None:
+def write_arms(full: Study) -> None:
     """Write the table of comparisons and its picture, from the shipped tables."""
-    folder = results / FULL
-    runs = arms(Study(load_config(FULL_CONFIG), folder))
-    update(folder / "arms.csv", csv_bytes(comparisons(runs)))
-    path = figure_path(folder, "arms", "losses")
+    runs = arms(full)
+    update(full.folder / "arms.csv", csv_bytes(comparisons(runs)))
+    path = figure_path(full.folder, "arms", "losses")
     write_atomically(path, *Picture(path, words(runs), lambda: _draw(runs)).render())
 
 

@@ -2,12 +2,9 @@
 figure of what dividing scores by √d_k changes in their losses and gradients.
 """
 
-from pathlib import Path
-
 import pandas as pd
 
-from experiments.config.loader import load_config
-from experiments.config.paths import FULL, FULL_CONFIG, figure_path
+from experiments.config.paths import figure_path
 from experiments.figures.axes import legend
 from experiments.figures.lines import plot_measured, reach
 from experiments.figures.picture import Picture, Words
@@ -44,10 +41,9 @@ def settings(full: Study) -> tuple[pd.DataFrame, pd.DataFrame]:
     return without.loc[both], scaled.loc[both]
 
 
-def write_settings(results: Path) -> None:
+def write_settings(full: Study) -> None:
     """Write the figure of the shipped tables."""
-    full = Study(load_config(FULL_CONFIG), results / FULL)
-    path = figure_path(results / FULL, "settings", "losses")
+    path = figure_path(full.folder, "settings", "losses")
     picture = Picture(path, _WORDS, lambda: _draw(*settings(full)))
     write_atomically(path, *picture.render())
 

@@ -1,18 +1,36 @@
 """Numbers, and formulas of plain text, as HTML and Markdown."""
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from numbers import Integral
+from pathlib import Path
+from typing import NamedTuple
 
 from markupsafe import Markup
 
 from experiments.figures.formulas import html
+from experiments.tables.study import Study
 
 _NUMBERS = (
     (r"(?<![\w.)])-(?=\d)|(?<=\de)-(?=\d)", "−"),
     # A number begins a word; the digits of a commit, such as 55cfb400e508, do not.
     (r"(?<![\w.])([\d.]*\d)e(−?)\+?0*(\d{1,3})\b", "\\1\u00a0×\u00a010^\\2\\3"),
 )
+
+
+class Source(NamedTuple):
+    """What a generated part of a Markdown page has: the shipped results, those of config.full.yaml, and
+    the folder of the page, where links start.
+    """
+
+    study: Study
+    full: Study
+    page: Path
+
+    def link(self, path: Path) -> str:
+        """The path of a file from the page."""
+        return os.path.relpath(path, self.page)
 
 
 def digits(value: float) -> str:

@@ -15,11 +15,11 @@ from numpy.random import default_rng
 from scipy import special, stats
 
 from experiments.config.errors import TableError
-from experiments.config.paths import SHIPPED_RESULTS, model_path
+from experiments.config.paths import SHIPPED_RESULTS
 from experiments.studies.smollm2 import model_heads
 from experiments.studies.smollm2.command import draw_model
 from experiments.studies.smollm2.figures import MODEL_FIGURES, read_model
-from experiments.studies.smollm2.model import checksums, windows
+from experiments.studies.smollm2.model import checksums, model_path, windows
 from experiments.tables.reporter import Reporter
 from sdpa import diagnose_scores, softmax
 from sdpa.theory.gaussian_rows import gaussian_rows

@@ -1,0 +1,20 @@
+"""What studies give to the suite, for each folder that is there."""
+
+import shutil
+
+import pytest
+
+from experiments.studies import contributions, study_names
+from experiments.tables.reporter import Reporter
+from tests.shipped import RESULTS, shipped_only
+
+
+@pytest.mark.slow
+@shipped_only
+@pytest.mark.parametrize("study", contributions(), ids=study_names())
+def test_a_study_writes_the_shipped_pictures(study, tmp_path):
+    copy = tmp_path / "results"
+    shutil.copytree(RESULTS, copy, ignore=shutil.ignore_patterns(".*"))
+    study.write(copy, Reporter(say=lambda _: None))
+    for path in copy.rglob("*.png"):
+        assert path.read_bytes() == (RESULTS / path.relative_to(copy)).read_bytes(), path
