@@ -38,7 +38,7 @@ _OPTIONS = {
     "empty": "expected of queries without keys: zero, nan, uniform",
     "groups": "query heads per head of keys",
     "d_k": "width of the arrays (default: 64)",
-    "dtype": "float64 (the default), float32, float16 or bfloat16",
+    "dtype": "float64 (the default), float32, float16, or bfloat16: its numbers in arrays of float32",
 }
 
 _NUMBERS: dict[str, Callable[[str], object]] = {"d_k": int, "groups": int, "normalize": float}
