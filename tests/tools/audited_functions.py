@@ -93,7 +93,7 @@ def with_bias(q, k, v, factor=1.0):
     return attention(q, k, v, divisor=str(d_k**0.5))
 
 
-def with_rope(q, k, v, neighbours=False, late=True):
+def with_rope(q, k, v, neighbours=False, late=True, times=1):
     """Queries and keys in pairs of channels (i, i + d_k / 2), or of neighbours, turned."""
 
     def turned(x, start):
@@ -104,7 +104,10 @@ def with_rope(q, k, v, neighbours=False, late=True):
         cos, sin = np.cos(angle), np.sin(angle)
         return np.concatenate([one * cos - two * sin, one * sin + two * cos], axis=-1)
 
-    return attention(turned(q, late * (k.shape[2] - q.shape[2])), turned(k, 0), v)
+    q = turned(q, late * (k.shape[2] - q.shape[2]))
+    for _ in range(times):
+        k = turned(k, 0)
+    return attention(q, k, v)
 
 
 def in_turn(q, k, v):
@@ -164,6 +167,11 @@ REPORTED += [
     (
         partial(with_rope, late=False),
         "RoPE (half) with queries at the first positions, expected",
+        {"rope": "half"},
+    ),
+    (
+        partial(with_rope, times=2),
+        "RoPE (half) with keys turned twice / d_k^1/2, expected",
         {"rope": "half"},
     ),
     (in_single, "not in float64\n  as if computed in float32: add --dtype float32\n", {}),

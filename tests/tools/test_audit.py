@@ -2,7 +2,7 @@
 
 import math
 import sys
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 import pytest
@@ -61,15 +61,15 @@ def test_each_mistake_is_found_and_no_other_claims_it(words, monkeypatch):
 
 
 DESCRIBED = {
-    "weights sum to: 515, expected 1 nothing found gives all outputs; errors are about 2^-2": (
+    "weights sum to: 515, expected 1 outputs are no sums of v: twice v does not give twice the output "
+    "nothing found gives all outputs; errors are about 2^-2": (
         lambda q, k, v: attention(q, k, v) + (k.shape[2] > 300)
     ),
     "keys: others; batch entry 0, head 0, query 0 sees [ 0 1 2 ... 12 13 14] of 16, expected all": (
         lambda q, k, v: attention(q, k[:, :, :-1], v[:, :, :-1])
     ),
-    "q·k / d_k^1/2 keys: others; batch entry 0, head 0, query 0 sees [] of 256, expected all": (
-        lambda q, k, v: attention(q, k, v, "1") / (q.shape[2] > 1)
-    ),
+    "q·k / d_k^1/2 keys: not told; batch entry 0, head 0, query 0 has no weight above 0 of 256, "
+    "expected all": lambda q, k, v: attention(q, k, v, "1") / (q.shape[2] > 1),
     "WRONG d_k 64: expected that the function returns its output alone, got tuple": (
         lambda q, *_: (q, q)
     ),
@@ -87,10 +87,16 @@ def test_what_nothing_explains_is_described(words):
     assert words in " ".join(str(audit(DESCRIBED[words])).split())
 
 
+def read_side_by_side(x):
+    """The last axis, as if its numbers lay side by side in memory."""
+    return np.lib.stride_tricks.as_strided(x, strides=(*x.strides[:-1], x.itemsize))
+
+
 OF_ONE_INPUT = {
-    "views of (batch, n, heads, d)": (
+    "views of (batch, n, heads, d); views of (batch, heads, d, n)": (
         lambda q, k, v: attention(q, k, np.ravel(v, order="K").reshape(v.shape))  # as contiguous
     ),
+    "views of (batch, heads, d, n)": lambda *x: attention(*map(read_side_by_side, x)),
     "batch 1": lambda q, k, v: attention(q, k, v) * (1 + (len(q) == 1)),
     "n_queries 1, n_keys 256": (
         lambda q, k, v: attention(q, k, v) * (1 + (q.shape[2] == 1 and k.shape[2] % 64 == 0))
@@ -100,7 +106,9 @@ OF_ONE_INPUT = {
 
 @pytest.mark.parametrize("words", OF_ONE_INPUT)
 def test_a_mistake_in_one_input_alone_is_found(words):
-    assert audit(OF_ONE_INPUT[words]).findings[-1] == f"wrong in {words}"
+    findings = audit(OF_ONE_INPUT[words]).findings
+    assert findings[-1] == f"wrong in {words}"
+    assert "no sums of v" not in str(findings)
 
 
 def test_a_mistake_of_decoding_is_told_with_its_inputs():
@@ -126,7 +134,7 @@ def test_a_product_beyond_half_precision_is_found_before_the_scale_alone():
     assert of_one_width(partial(scaled_after, factor=1 / 8)).findings == []
     named, where = of_one_width(scaled_after).findings
     assert named == "q·k is more than float16 has, before the scale (PaddlePaddle/Paddle#41933)"
-    assert where == "wrong in largest_score 10000"
+    assert where == "wrong in largest_score 10000, step 1250"
 
 
 def test_a_factor_of_some_heads_is_told_beside_the_expected_rule():
@@ -170,6 +178,17 @@ def test_factors_of_gradients_are_told():
         assert actual == ["dq: no multiple of the right one"]
 
 
+def test_gradients_of_one_head_in_each_group_are_told():
+    def of_first_heads(q, k, v, upstream):
+        dq, *others = backward(q, *(np.repeat(x, 2, axis=1) for x in (k, v)), upstream)
+        return dq, *(x[:, ::2] for x in others)
+
+    assert audit(attention, groups=2, backward=of_first_heads).findings == [
+        "dk: of the first head in each group, not their sum",
+        "dv: of the first head in each group, not their sum",
+    ]
+
+
 def test_gradients_that_are_wrong_in_long_rows_or_of_wide_values_are_told():
     def of_one_block(q, k, v, upstream):
         dq, dk, dv = backward(q, k, v, upstream)
@@ -211,7 +230,7 @@ def test_nan_in_hidden_values_is_told_if_it_reaches_the_output(reads):
     assert report.facts["NaN at hidden keys"] == ("reaches the output" if reads else "no effect")
 
 
-def in_brain_floats(q, k, v, factor=1.0):
+def in_brain_floats(q, k, v, factor=1.0, add=np.add):
     """Rounded as most kernels do: the arrays, scores, weights and output."""
 
     def rounds(x):
@@ -219,7 +238,8 @@ def in_brain_floats(q, k, v, factor=1.0):
 
     scores = rounds(rounds(np.float32(q) @ np.float32(k).mT) * np.float32(factor / 8))
     shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return rounds(rounds(shares / shares.sum(axis=-1, keepdims=True)) @ np.float32(v))
+    total = reduce(add, np.moveaxis(shares, -1, 0))[..., None]
+    return rounds(rounds(shares / total) @ np.float32(v))
 
 
 def test_brain_floats_have_a_tolerance_of_their_own():
@@ -227,6 +247,10 @@ def test_brain_floats_have_a_tolerance_of_their_own():
     assert of_one_width(in_brain_floats, dtype="bfloat16").findings == []
     actual = of_one_width(partial(in_brain_floats, factor=1.02), dtype="bfloat16").findings
     assert actual == ["scores: 0.1275 * q·k, expected 0.125 * q·k", "wrong in all inputs"]
+    with_narrow_sums = partial(in_brain_floats, add=lambda *x: rounded(sum(x), "bfloat16"))
+    words, where = of_one_width(with_narrow_sums, dtype="bfloat16").findings
+    assert words == "weights sum to: no rule, expected 1"
+    assert "n_queries 5, n_keys 514" in where
     other = of_one_width(in_brain_floats)
     assert other.verdict == "right in bfloat16, not in float64"
     assert other.findings == ["as if computed in bfloat16: add --dtype bfloat16"]

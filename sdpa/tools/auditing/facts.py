@@ -124,6 +124,7 @@ def _with_sums(a: Attention, weights: Array, kind: Kind) -> Attention:
     errors = [np.abs(x / sums - 1).max(where=rows, initial=0) for x in fitted]
     errors = np.nan_to_num(errors, nan=inf)
     errors[:2][errors[:2] < kind.sums] = 0
+    errors[3] *= 2  # one number for each head may always come a bit nearer
     best = int(np.argmin(errors))
     total, e_sink = trials[best] if errors[best] < kind.error else (nan, 0.0)
     return replace(a, total=total, sink=np.log(e_sink))
@@ -232,13 +233,14 @@ def _flat(a: Attention) -> Array:
 
 
 def _other_keys(given: list[Attention]) -> str:
-    """The keys of the first query that does not see those of the mask."""
-    for a in given:
-        is_other = (a.seen == a.hidden).any(axis=-1) & a.has_keys
-        for batch, head, query in np.argwhere(is_other):
-            keys = np.array2string(np.flatnonzero(a.seen[batch, head, query]), threshold=8)
-            return (
-                f"others; batch entry {batch}, head {head}, query {query} "
-                f"sees {keys} of {a.k.shape[2]}"
-            )
-    return "others"
+    """The keys of a query that does not see those of the mask; the first that sees any."""
+    others = [
+        (np.flatnonzero(a.seen[*row]), a.seen.shape[3], row)
+        for a in given
+        for row in np.argwhere((a.seen == a.hidden).any(axis=-1) & a.has_keys)
+    ]
+    keys, n_keys, row = max(others, key=lambda other: other[0].size > 0)
+    words = "batch entry {}, head {}, query {}".format(*row)
+    if not keys.size:  # zeros, or NaN, which may come from elsewhere
+        return f"not told; {words} has no weight above 0 of {n_keys}"
+    return f"others; {words} sees {np.array2string(keys, threshold=8)} of {n_keys}"

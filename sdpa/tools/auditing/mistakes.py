@@ -46,6 +46,9 @@ MISTAKES: dict[str, Mistake] = {
     "weights sum to 1 over queries (FudanNLP/fastNLP#254)": (
         lambda a: softmax(a.masked, -2, a.sink) @ a.v
     ),
+    "weights sum to 1 over heads and keys (facebookresearch/detr#247)": (
+        lambda a: softmax(a.masked, (1, 3), a.sink) @ a.v
+    ),
     "the weights are transposed (ok1zjf/VASNet#25)": lambda a: a.weights.mT @ a.v,
     "the softmax is taken twice (zyy-2001/DisKT#6)": lambda a: softmax(a.weights) @ a.v,
     "no softmax (PaddlePaddle/PaddleOCR#4556)": lambda a: (a.scores * a.seen) @ a.v,
@@ -55,11 +58,17 @@ MISTAKES: dict[str, Mistake] = {
     "hidden keys have a finite score, such as -10000, or minus the soft cap (huggingface/transformers#12109)": (
         lambda a: softmax(np.where(a.seen, a.scores, -(a.cap or _EXTREME_SCORE))) @ a.v
     ),
+    "the mask adds a number such as -10000, less than scores may differ by (huggingface/transformers#14859)": (
+        lambda a: softmax(a.scores - 10000 * a.hidden, sink=a.sink) @ a.v
+    ),
     "the sink, 0 if none is expected, is added without the maximum": (
         lambda a: softmax(a.masked, sink=np.nan_to_num(a.sink, neginf=0) + a.top) @ a.v
     ),
     "low rows are lost: the maximum starts above them, or is that of all rows (flashinfer-ai/flashinfer#4267)": (
         lambda a: np.where(a.top < -_EXTREME_SCORE, 0, a.output)
+    ),
+    "rows of scores below -50000 are lost: the maximum starts there (flashinfer-ai/flashinfer#4267)": (
+        lambda a: np.where(a.top < -50000, 0, a.output)
     ),
     "no maximum is subtracted: e^s is 0 or inf (prescient-design/e3tools#3)": (
         lambda a: np.where(np.abs(a.top) > _EXTREME_SCORE, 0, a.output)

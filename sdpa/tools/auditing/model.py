@@ -1,6 +1,6 @@
 """An attention in double precision, whose scores are a sum of declared features of its inputs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -105,10 +105,15 @@ class Attention:
         """Products of q and k, of which scores have one, times a number."""
         q, k, cap = self.q, self.k, self.cap
         products = q @ k.mT
-        starts = {"": -self.distance[0, 0], " with queries at the first positions": 0}
+        own, keys = -self.distance[:, 0], np.arange(k.shape[2])
+        positions = {
+            "": (own, keys),
+            " with queries at the first positions": (own - own[0], keys),
+            " with keys turned twice": (own, 2 * keys),
+        }
         turned = {
-            name + where: (pairs(q, start) @ pairs(k, 0).conj().mT).real
-            for where, start in starts.items()
+            name + where: (_turned(pairs(q), of_q) @ _turned(pairs(k), of_k).conj().mT).real
+            for where, (of_q, of_k) in positions.items()
             for name, pairs in (ROPES.items() if self.rope else ())
         }
         return turned | {
@@ -158,25 +163,25 @@ class Attention:
         return self.weights @ self.v
 
 
-def softmax(scores: Array, axis: int = -1, sink: Array | float = -inf) -> Array:
-    """e^score over its sum along an axis and that of a sink; 0 for a score of -inf."""
+def softmax(scores: Array, axis: int | tuple[int, ...] = -1, sink: Array | float = -inf) -> Array:
+    """e^score over its sum along axes and that of a sink; 0 for a score of -inf."""
     sums = np.logaddexp.reduce(scores, axis=axis, keepdims=True)
     shares = np.exp(scores - np.logaddexp(sums, sink))
     return np.where(scores == -inf, 0, shares)
 
 
-def _turned(pairs: list[Array], start: int) -> Array:
-    """Pairs of channels as complex numbers, turned by RoPE at positions from `start` on."""
-    n, n_pairs = pairs[0].shape[-2:]
+def _turned(pairs: Sequence[Array], positions: Array) -> Array:
+    """Pairs of channels as complex numbers, turned by RoPE at positions."""
+    n_pairs = pairs[0].shape[-1]
     rates = 10000.0 ** (-np.arange(n_pairs) / n_pairs)
-    angles = np.arange(start, start + n)[:, None] * rates
+    angles = positions[:, None] * rates
     return np.asarray((pairs[0] + 1j * pairs[1]) * np.exp(1j * angles))
 
 
 # By the channels that make a pair: those of two halves, or neighbours.
-ROPES: dict[str, Callable[[Array, int], Array]] = {
-    "q·k after RoPE (half)": lambda x, start: _turned(np.split(x, 2, axis=-1), start),
-    "q·k after RoPE (interleaved)": lambda x, start: _turned([x[..., ::2], x[..., 1::2]], start),
+ROPES: dict[str, Callable[[Array], Sequence[Array]]] = {
+    "q·k after RoPE (half)": lambda x: np.split(x, 2, axis=-1),
+    "q·k after RoPE (interleaved)": lambda x: (x[..., ::2], x[..., 1::2]),
 }
 
 

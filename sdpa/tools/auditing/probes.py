@@ -19,6 +19,8 @@ from sdpa.tools.auditing.mistakes import MISTAKES, Mistake
 from sdpa.tools.auditing.model import KINDS, Attention, Kind, rounded
 
 Function = Callable[..., Any]  # of arrays
+# By inputs of views, the axes that are swapped.
+_VIEWS = {"views of (batch, n, heads, d)": (1, 2), "views of (batch, heads, d, n)": (2, 3)}
 
 
 class WrongOutputError(Exception):
@@ -126,10 +128,16 @@ class Audited:
         return usual | {"d_k": self.d_k, "d_v": self.d_k} | self.fixed
 
     def draw(
-        self, spread: float, largest_score: int = 0, views: bool = False, **sizes: int
+        self,
+        spread: float,
+        largest_score: int = 0,
+        step: int = 0,
+        swapped: tuple[int, int] = (0, 0),
+        **sizes: int,
     ) -> Attention:
-        """The expected attention of random arrays with a spread of scores; beside a largest score,
-        they are near it, and near minus this number in other rows. Views have heads after n.
+        """The expected attention of random arrays with a spread of scores. Beside a largest score,
+        they are near it, and more by a step at each key, and near minus these numbers in every other
+        row; with a step, no two rows have the same scores. Arrays are views of those with swapped axes.
         """
         batch, n_heads, n_queries, n_keys, d_k, d_v = (self.sizes | sizes).values()
         multiplier = self.gain or 1 / resolve_divisor(self.scaling, d_k, n_keys)
@@ -139,12 +147,14 @@ class Audited:
         k, v = (normal((batch, n_heads // self.groups, n_keys, d)) for d in (d_k, d_v))
         if largest_score:
             # RoPE turns the last channel least.
-            k[..., -1] = (largest_score / multiplier) ** 0.5
-            q[..., -1] = k[0, 0, 0, -1] * (-1.0) ** np.arange(n_queries)
+            root = (largest_score / multiplier) ** 0.5
+            rise = step / largest_score
+            rows = np.linspace(1, 1 + rise, n_heads * n_queries).reshape(n_heads, -1)
+            k[..., -1] = root * (1 + rise * np.arange(n_keys))
+            q[..., -1] = root * rows * (-1.0) ** np.arange(n_queries)
         q, k, v = (rounded(x, self.dtype).astype(float) for x in (q, k, v))
         k, v = (np.repeat(x, self.groups, axis=1) for x in (k, v))
-        if views:
-            q, k, v = (x.swapaxes(1, 2).copy().swapaxes(1, 2) for x in (q, k, v))
+        q, k, v = (x.swapaxes(*swapped).copy().swapaxes(*swapped) for x in (q, k, v))
         seen = np.broadcast_to(self.seen(n_queries, n_keys), (batch, n_heads, n_queries, n_keys))
         return Attention(
             q,
@@ -173,9 +183,10 @@ class Audited:
         return reach.sees(own, np.arange(n_keys))
 
     def possible(self, inputs: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """The sizes of the inputs in words that have those which the options decide."""
+        """What `draw` takes for the inputs in words that have the sizes which the options decide."""
         sizes = {
-            words: {name: int(n) for name, n in re.findall(r"(\w+) (\d+)", words)}
+            words: {"swapped": _VIEWS.get(words, (0, 0))}
+            | {name: int(n) for name, n in re.findall(r"(\w+) (\d+)", words)}
             for words in inputs
         }
         return {x: of for x, of in sizes.items() if self.fixed.items() <= (self.fixed | of).items()}
@@ -185,8 +196,8 @@ class Audited:
         raises an error.
         """
         kind = KINDS[self.dtype]
-        # Beside q·k of 80000, more than float16 has.
-        overflowing = int(80000 * self.draw(3).multiplier)
+        # In float16, which has all scores, q·k of 80000 and more, which it has not, beside d_k of 64.
+        farthest = 10000 if self.dtype == "float16" else 160000
         inputs = (
             f"d_k {self.d_k}",
             f"d_k {max(1, self.d_k // 4)}",
@@ -194,21 +205,21 @@ class Audited:
             f"n_heads {2 * self.sizes['n_heads']}",
             f"d_k {3 * self.d_k}",
             f"d_v {2 * self.d_k + 24}",
-            "views of (batch, n, heads, d)",
+            *_VIEWS,
             "batch 1",
             "n_queries 1, n_keys 256",  # of full pages
             "n_queries 1, n_keys 262",
             "n_queries 130, n_keys 262",
             "n_queries 5, n_keys 514",
-            *([f"largest_score {overflowing}"] if self.dtype == "float16" else []),
             f"largest_score {kind.largest_score}",
             f"largest_score {kind.largest_score}, n_queries 130, n_keys 262",  # of several blocks
+            # Hidden keys are far above visible ones.
+            f"largest_score {farthest}, step {farthest // 8}",
         )
         cases: list[Case] = []
         for words, sizes in self.possible(inputs).items():
-            views = "views" in words
-            a = self.draw(3, views=views, **sizes)
-            other = self.draw(0.5, views=views, **sizes | {"largest_score": 0})
+            a = self.draw(3, **sizes)
+            other = self.draw(0.5, **sizes | {"largest_score": 0})
             try:
                 output, weights = self.output(a), self.weights(other)
             except WrongOutputError as error:

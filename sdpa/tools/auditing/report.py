@@ -168,6 +168,10 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
         report.facts |= expected
         return
     about = f"errors are about 2^{np.log2(size):.0f} of the largest value"
+    a = wrong[0].expected
+    twice = audited.output(replace(a, v=2 * a.v))
+    if not np.allclose(twice, 2 * wrong[0].output, 0.1, 0.1, equal_nan=True):
+        differences.append("outputs are no sums of v: twice v does not give twice the output")
     nothing = [*differences, f"nothing found gives all outputs; {about}"]
     report.findings += [*(reasons or nothing), f"wrong in {where}"]
 
@@ -199,24 +203,21 @@ def _computed_in(cases: list[Case], dtype: str, size: float) -> str:
 def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None:
     """Tell dq, dk and dv of several sizes; those that a backward raises for are no finding."""
     inputs = f"d_k {audited.d_k}", f"d_v {2 * audited.d_k + 24}", "n_keys 256"
-    by_gradient: dict[str, dict[str, str]] = {"dq": {}, "dk": {}, "dv": {}}
+    by_input: dict[str, dict[str, str]] = {}
     for words, sizes in audited.possible(inputs).items():
         try:
-            gradients = _gradients(audited, backward, sizes)
+            by_input[words] = _gradients(audited, backward, sizes)
         except (Exception, SystemExit) as error:  # whatever it raises is a result
-            if not by_gradient["dq"]:
+            if not by_input:
                 report.findings.append(f"backward {raised(error)}")
                 return
             report.facts[words] = f"backward {raised(error)}"
-        else:
-            for name, multiple in gradients.items():
-                by_gradient[name][words] = multiple
-    for name, multiples in by_gradient.items():
-        wrong = {words: x for words, x in multiples.items() if x != "right"}
+    for name in ("dq", "dk", "dv"):
+        wrong = {words: x[name] for words, x in by_input.items() if x[name] != "right"}
         verdict = ", ".join(dict.fromkeys(wrong.values())) or "right"
         report.facts[name] = verdict
         if wrong:
-            where = f", in {'; '.join(wrong)}" if len(wrong) < len(multiples) else ""
+            where = f", in {'; '.join(wrong)}" if len(wrong) < len(by_input) else ""
             report.findings.append(f"{name}: {verdict}{where}")
 
 
@@ -226,6 +227,7 @@ def _gradients(audited: Audited, backward: Function, sizes: dict[str, Any]) -> d
     """
     a, *steps = (audited.draw(spread, **sizes) for spread in range(3, 11))
     upstream = steps[0].output
+    is_first = np.arange(upstream.shape[1])[:, None, None] % audited.groups == 0
     gradients = backward(*audited.arrays(a), rounded(upstream, audited.dtype))
     multiples = {}
     for name, gradient, *directions in zip(
@@ -234,7 +236,11 @@ def _gradients(audited: Audited, backward: Function, sizes: dict[str, Any]) -> d
         rates = 1e-6 * np.tensordot(directions, np.asarray(gradient, float), 4)
         moved = [getattr(a, name) + 1e-6 * getattr(b, name) for b in steps]
         changes = [replace(a, **{name: x}).output - a.output for x in moved]
-        multiples[f"d{name}"] = _multiple(rates, np.tensordot(changes, upstream, 4))
+        of_heads = [np.tensordot(changes, x, 4) for x in (upstream, upstream * is_first)]
+        multiple, of_first = (_multiple(rates, x) for x in of_heads)
+        if of_first == "right" != multiple:
+            multiple = "of the first head in each group, not their sum"
+        multiples[f"d{name}"] = multiple
     return multiples
 
 
