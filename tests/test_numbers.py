@@ -11,7 +11,7 @@ import pytest
 import yaml
 from scipy import stats
 
-from experiments.config.paths import EXACT, FULL, MODELS
+from experiments.config.paths import FULL
 from experiments.kinds.network.tables import beside_law
 from experiments.kinds.support import BOTH
 from experiments.measuring.columns import as_json, defaults
@@ -30,7 +30,7 @@ def tables(folder):
     return {path.stem: pd.read_csv(path) for path in (RESULTS / folder).glob("*.csv")}
 
 
-MODEL = tables(f"{MODELS}/smollm2")
+MODEL = tables("models/smollm2")
 
 
 def rows(table, **axes):
@@ -163,8 +163,7 @@ def fair(initial, scaling, rate_divisor=None):
 
 NAMES = globals() | {
     "STUDY": STUDY,
-    "EXACT": tables(EXACT),
-    "largest_scores": largest_scores,
+    "EXACT": tables("exact"),
     **{name.upper(): pd.read_csv(ROOT / "docs" / f"{name}.csv") for name in ("audited", "faults")},
     "theory": theory,
     "PairLaw": PairLaw,
