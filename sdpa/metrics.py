@@ -43,15 +43,18 @@ def entropy(weights: npt.ArrayLike) -> FloatArray:
     """H = -sum_i w_i ln w_i of each row in nats, with 0 ln 0 = 0, from 0 (one-hot) to ln n_keys
     (uniform).
 
-    The term of the largest weight comes from the sum of the others, which is not 0 where that
-    weight rounds to 1. Source: Shannon (1948), section 6.
+    The term of the largest weight a comes from the sum r of the others, which is not 0 where a
+    rounds to 1; but from a itself where a + r differs from 1 by more than a / 2, as in long rows of
+    float16. Source: Shannon (1948), section 6.
 
     >>> float(entropy([0.5, 0.5, 0.0]).round(4))  # ln 2
     0.6931
     """
-    others = _other_weights(_softmax_rows(weights))
-    r = others.sum(axis=-1)
+    w = _softmax_rows(weights)
+    others = _other_weights(w)
+    a, r = w.max(axis=-1), others.sum(axis=-1)
     logarithms = np.log(others, out=np.zeros_like(others), where=others > 0)
+    r = np.where(np.abs(a + r - 1) > a / 2, 1 - a, r)
     largest_term = (r - 1) * np.log1p(-r)
     return np.asarray(largest_term - (others * logarithms).sum(axis=-1))[()]
 

@@ -80,6 +80,11 @@ def test_hand_solved_rows(row, largest, nats, squares):
     assert effective_keys(row) == pytest.approx(math.exp(nats), rel=1e-15)
 
 
+def test_a_row_has_an_entropy_where_all_but_one_weight_sum_to_over_1():
+    row = np.full(3240, 1 / 3240, np.float16)
+    assert effective_keys(row) == pytest.approx(3240, rel=0.005)
+
+
 def test_the_variance_of_a_row_is_that_of_its_visible_scores():
     scores = 1e6 + 3 * normals(2, 3, 7, seed=2)
     scores[0, 1, [0, 4, 6]] = scores[1, 2, 1:] = -np.inf
