@@ -194,7 +194,8 @@ def _softmax_rows(weights: npt.ArrayLike) -> FloatArray:
     """
     w = as_float("weights", weights)
     sums = w.sum(axis=-1)
-    tolerance = _ROUNDED if np.asarray(weights).dtype.itemsize == 2 else _SUM_TOLERANCE
+    given = weights if hasattr(weights, "dtype") else np.asarray(weights)
+    tolerance = _ROUNDED if "float16" in str(given.dtype) else _SUM_TOLERANCE
     is_one = np.abs(sums - 1) <= tolerance
     wrong = np.argwhere(~(is_one & (w >= 0).all(axis=-1)))
     if len(wrong):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from sdpa import (
     attention_gradients,
@@ -26,7 +26,7 @@ from sdpa import (
     softmax_jacobian,
     softmax_vjp,
 )
-from tests.numerics import derivative, normals
+from tests.numerics import Tensor, derivative, normals
 
 N_QUERIES, N_KEYS, D_K, D_V = 3, 5, 7, 2
 CAUSAL = causal_mask(N_QUERIES, N_KEYS)
@@ -83,6 +83,19 @@ def test_hand_solved_rows(row, largest, nats, squares):
 def test_a_row_has_an_entropy_where_all_but_one_weight_sum_to_over_1():
     row = np.full(3240, 1 / 3240, np.float16)
     assert effective_keys(row) == pytest.approx(3240, rel=0.005)
+
+
+METRICS = [max_weight, entropy, effective_keys, collision, jacobian_trace, jacobian_norm]
+
+
+@pytest.mark.parametrize("metric", [*METRICS, softmax_jacobian])
+def test_tensors_may_be_rounded_as_arrays_of_float16(metric):
+    row = np.float32([0.25, 0.25, 0.50390625])
+    for has_gradient in (True, False):
+        actual = metric(Tensor(row, has_gradient=has_gradient))
+        assert_array_equal(actual, metric(row.astype(np.float16)))
+    with pytest.raises(ValueError, match=r"got sum 1\.00390625"):
+        metric(row)
 
 
 def test_the_variance_of_a_row_is_that_of_its_visible_scores():
