@@ -201,8 +201,9 @@ class RowMap:
         masked, has the weight 0.
 
         Raises:
-            ValueError: a row contains a NaN, a +inf or only -inf (the message names the row), there
-                are not as many sinks as heads, or the bias does not broadcast to the scores.
+            ValueError: a row contains a NaN, a +inf or only -inf, also with the bias (the message
+                names the row), there are not as many sinks as heads, or the bias does not broadcast
+                to the scores.
         """
         given = as_float("scores", scores)
         largest_scores("scores", given)
@@ -259,6 +260,7 @@ class RowMap:
             expected = f"a shape that broadcasts to that of the scores {z.shape}"
             raise ValueError(f"bias: expected {expected}, got {np.shape(bias)}") from None
         z = z + bias
+        largest_scores("scores + bias", z)
         if self.sink is not None:
             sinks: Any = self.sink
             if isinstance(sinks, tuple):

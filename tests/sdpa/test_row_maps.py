@@ -75,6 +75,12 @@ REFUSED = {
     r"bias: expected .* \(3, 1, 1\), got \(2, 1, 1\)": lambda: attention_weights(
         *np.ones((2, 3, 1, 1)), bias=np.zeros((2, 1, 1))
     ),
+    r"scores \+ bias: expected .* finite .*, got nan in row \(1\)": lambda: RowMap().weights(
+        ROWS, np.array([[0.0], [math.nan]])
+    ),
+    r"scores \+ bias: expected .* finite .*, got -inf in row \(0\)": lambda: RowMap(
+        sink=0.0
+    ).weights(ROWS, np.array([[-math.inf], [0.0]])),
     r"gradients: expected \(2, 5\) beside keys, got \(5, 2\)": lambda: RowMap().rows(
         ROWS, np.ones((5, 3)), ROWS.T
     ),
