@@ -231,7 +231,8 @@ def readme(job: Job) -> None:
     """
     from experiments.page.blocks import rewrite
 
-    attempt(partial(study.write, SHIPPED_RESULTS, job.report) for study in contributions())
+    writers = [study.write for study in contributions() if study.write]
+    attempt(partial(write, SHIPPED_RESULTS, job.report) for write in writers)
     pages = [Path("README.md"), *Path("docs").glob("*.md"), *SHIPPED_RESULTS.rglob("*.md")]
     texts = {path: path.read_text("utf-8") for path in pages}
     for path, text in rewrite(texts, SHIPPED_RESULTS).items():

@@ -147,7 +147,13 @@ def largest_scores(name):
 def arm(name, initial, **case):
     """The comparison of an arm of training at own best rates; of the usual decoder, but for the case."""
     table = pd.read_csv(RESULTS / FULL / "arms.csv")
-    usual = {"d_k": 64, "steps": 400, "decay": "none", "text": "python", "at": "own best rates"} | case
+    usual = {
+        "d_k": 64,
+        "steps": 400,
+        "decay": "none",
+        "text": "python",
+        "at": "own best rates",
+    } | case
     [actual] = rows(table, **usual, arm=name, initial=initial).iloc
     return actual
 

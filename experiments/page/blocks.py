@@ -18,7 +18,6 @@ from experiments.kinds.figures import FIGURES, default_figures
 from experiments.page import numbers
 from experiments.page.diagnosis import (
     DIAGNOSIS_COLUMNS,
-    printed_audit,
     printed_diagnosis,
     printed_heads,
 )
@@ -117,7 +116,6 @@ BLOCKS: dict[str, Callable[[Source], str]] = {
     "diagnosis": _diagnosis,
     "diagnose-example": lambda _: printed_diagnosis(),
     "diagnosed": lambda _: printed_heads(),
-    "audited": lambda _: printed_audit(),
     "figures": _figures,
 }
 for contribution in contributions():

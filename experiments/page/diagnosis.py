@@ -5,14 +5,11 @@
 
 import contextlib
 import io
-import math
 from functools import cache
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from sdpa import audit, scaled_dot_product_attention
-from sdpa._arrays import FloatArray
 from sdpa.masks import MEANINGS
 from sdpa.tools.command.main import main
 from sdpa.tools.diagnosis import QUANTITIES
@@ -53,12 +50,6 @@ def printed_heads() -> str:
     return _block(_DIAGNOSE, heads, advice)
 
 
-def printed_audit() -> str:
-    """The findings of `sdpa audit` on a function with the root of n_keys and without a mask."""
-    findings, _, _ = str(audit(attention, mask="causal")).partition("  what it does:")
-    return _block("sdpa audit mine:attention --mask causal", findings.rstrip())
-
-
 _DIAGNOSE = "sdpa diagnose q.npy k.npy --mask causal"
 
 
@@ -82,8 +73,3 @@ def _diagnosed() -> tuple[str, str, str]:
             main(_DIAGNOSE.split()[1:])
     read_as, heads, _, advice, *_ = text.getvalue().split("\n\n")
     return read_as, heads, advice
-
-
-def attention(q: FloatArray, k: FloatArray, v: FloatArray) -> FloatArray:
-    """An attention with two mistakes, (..., n_queries, d_v)."""
-    return scaled_dot_product_attention(q, k, v, scaling=math.sqrt(k.shape[-2]))

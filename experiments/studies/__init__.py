@@ -28,7 +28,7 @@ class Contribution(NamedTuple):
         blocks: generated parts of docs by name.
     """
 
-    write: Step
+    write: Step | None = None
     check: Step | None = None
     pictures: Mapping[str, str] = {}
     blocks: Mapping[str, Callable[[Source], str]] = {}
