@@ -22,9 +22,12 @@ _SHARED = "sdpa/*.py", "experiments/measuring/*.py"
 # Parts of an experiment, entries and folders that come after measuring, and after tables.
 _AFTER_MEASURING = "example", "figures", "drawing", "tables", "__init__", "__main__"
 _AFTER_TABLES = "example", "figures", "drawing", "studies", "page", "commands"
-_DOCSTRING = rb'(?:\A|(?<=:\n))[ \t]*r?"""[\s\S]*?"""[ \t]*\n'
-_COMMENT = rb"[ \t]*#.*\n"
-_NO_CODE = re.compile(rb"^(?:%b|%b)" % (_DOCSTRING, _COMMENT), re.MULTILINE)
+# A module is read as the body of a header. `tokenize` and `ast` would take most of a second.
+_HEADER = rb"(\n[ \t]*(?:async|class|def|\)).*:)"
+_DOCSTRING = rb'\n[ \t]*r?(?>"""[\s\S]*?""")[ \t]*(?=\n)'
+_COMMENT = rb"\n[ \t]*#.*"
+_KEPT = rb"""(#.*|("{3}|'{3}|"|')(?:[^\\]|\\[\s\S])*?\3)"""  # a comment behind code, a text
+_LEXEME = re.compile(rb"""(?=["'\n#])(?:%b%b|%b|%b)""" % (_HEADER, _DOCSTRING, _COMMENT, _KEPT))
 
 
 def stamp(inputs: object, source: str, *packages: str) -> str:
@@ -92,4 +95,4 @@ def source(*patterns: str, but: Collection[str] = ()) -> str:
 @cache  # folders overlap
 def _code(content: bytes) -> bytes:
     """A module without docstrings and lines of comment."""
-    return _NO_CODE.sub(b"", content)
+    return _LEXEME.sub(rb"\1\2", b"\nclass Module:\n" + content)

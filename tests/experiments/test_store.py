@@ -125,6 +125,26 @@ def test_chunks_follow_what_measures_them_tables_no_figure_and_pictures_all_code
     fingerprint.source.cache_clear()
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "X = ```\n# VALUE\n```\n",
+        "f(\n    # as:\n    ```VALUE```\n)\n",
+        'X = ```as:\n```\nY = "VALUE"\nZ = ```\n```\n',
+        "X = '```'  # don't\nY = '''\n# VALUE\n'''\n",
+    ],
+)
+def test_text_that_looks_like_a_docstring_or_comment_counts(tmp_path, monkeypatch, text):
+    monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
+    module = text.replace("```", '"""')
+    hashes = set()
+    for value in ("one", "another"):
+        (tmp_path / "module.py").write_text(module.replace("VALUE", value))
+        fingerprint.source.cache_clear()
+        hashes.add(fingerprint.source("*.py"))
+    assert len(hashes) == 2
+
+
 def files_that_run(function):
     """The project files whose functions a call runs."""
     names = set()
