@@ -176,13 +176,15 @@ def _held_back() -> Iterator[None]:
         handlers as before     then each noted signal is raised again, and waits for the mask
         mask as before         waiting signals reach the handlers that were there before
 
-    So a signal that came in the block takes effect at its end, and once.
+    So a signal that came in the block takes effect at its end, and once. Only the main thread may set
+    handlers, and they run there: another thread needs the mask alone.
     """
     came: list[int] = []
-    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+    is_main = threading.current_thread() is threading.main_thread()
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS if is_main}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
-        for number in _SIGNALS:
+        for number in handlers:
             signal.signal(number, lambda number, _: came.append(number))
         yield
     finally:

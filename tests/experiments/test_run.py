@@ -5,7 +5,7 @@ cell.
 import io
 import math
 import multiprocessing
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -94,6 +94,15 @@ def test_a_killed_worker_ends_the_run_at_once_and_names_a_cell(store):
     assert set(multiprocessing.active_children()) <= others
     work = find_work(store, [long])
     assert work.left["wide"] < work.total["wide"]  # by the chunk after which it was killed
+
+
+def test_workers_start_in_a_thread_too():
+    def distance():
+        with workers.worker_pool(1) as pool:
+            return pool.submit(abs, -3).result()
+
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(distance).result() == 3
 
 
 def test_a_bug_names_its_chunk_and_keeps_its_traceback(store):
