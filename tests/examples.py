@@ -16,13 +16,16 @@ Sweeps are as in config.yaml, without `experiment`; `large` and those of `figure
 """
 
 import json
+from pathlib import Path
 
+import pytest
 import yaml
 
 from experiments.config.loader import load_config
 from experiments.kinds import modules
 from experiments.measuring.columns import cell_fields
 from experiments.measuring.experiment import load_experiment
+from experiments.running import fingerprint
 
 EXAMPLES = {name: yaml.safe_load(module.EXAMPLE) for name, module in modules("example")}
 # Of axes that many experiments share. No tiny sweep begins with one of these values.
@@ -75,3 +78,14 @@ def load_sweeps(folder, sweeps):
     path = folder / "tiny.yaml"
     path.write_text(json.dumps({"seed": 0, "sweeps": sweeps}))
     return load_config(path)
+
+
+def hashed_files(experiment):
+    """The files whose hash is the source that measures an experiment."""
+    read = []
+    fingerprint.source.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "read_bytes", lambda path: read.append(path) or b"")
+        fingerprint.measuring_source(load_experiment(experiment))
+    fingerprint.source.cache_clear()
+    return {*read}

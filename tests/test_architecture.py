@@ -15,6 +15,7 @@ import pytest
 import sdpa
 from experiments.kinds import experiment_names
 from experiments.studies import study_names
+from tests.examples import hashed_files
 from tests.suite_process import ROOT
 
 MODULES = {
@@ -108,6 +109,17 @@ def test_the_library_computes_with_numpy_and_scipy_alone():
 @pytest.mark.parametrize("name", experiment_names())
 def test_measuring_and_declarations_load_no_table_or_drawing(name, part, later):
     assert trespasses(reached(f"experiments.kinds.{name}.{part}"), later) == set()
+
+
+@pytest.mark.parametrize("experiment", experiment_names())
+def test_what_measures_imports_what_its_hash_covers(experiment):
+    """Apart from theory, and the names that `sdpa` itself offers."""
+    files = hashed_files(experiment)
+    hashed = {name for name, path in MODULES.items() if path in files}
+    assert f"experiments.kinds.{experiment}.cell" in hashed
+    for name in hashed:
+        others = imported(SOURCES[name]) & {*MODULES} - hashed
+        assert others <= {"sdpa", "sdpa.theory"}, name
 
 
 def offered_names(source):

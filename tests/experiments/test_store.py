@@ -20,6 +20,7 @@ from experiments.running import fingerprint
 from experiments.running.files import locked
 from experiments.running.store import RecordError, Store
 from experiments.running.work import cell_chunks
+from tests.examples import hashed_files
 from tests.plain_rows import RULES
 
 ROWS = rows.Cell(d_k=4, n_keys=5, scaling=RULES, n_queries=3)
@@ -159,19 +160,14 @@ def files_that_run(function):
 
 
 @pytest.mark.parametrize("experiment", experiment_names())
-def test_all_files_that_run_for_a_measurement_count(tiny, monkeypatch, experiment):
+def test_all_files_that_run_for_a_measurement_count(tiny, experiment):
     """An independent route: the hash knows folders, and this test what runs."""
     config, folder = tiny
     sweep = next(each for each in config.sweeps if each.experiment.name == experiment)
     chunk = cell_chunks(Store(folder / STORE), sweep, sweep.cells[0])[0]
     ran = files_that_run(chunk.packed)
     assert fingerprint.ROOT / "experiments/measuring/chunk.py" in ran
-    read = []
-    monkeypatch.setattr(Path, "read_bytes", lambda path: read.append(path) or b"")
-    fingerprint.source.cache_clear()
-    fingerprint.measuring_source(load_experiment(experiment))
-    fingerprint.source.cache_clear()
-    assert ran <= {*read}
+    assert ran <= hashed_files(experiment)
 
 
 def test_a_lock_removes_the_parts_of_killed_runs_but_for_folders_with_a_lock_of_their_own(tmp_path):
