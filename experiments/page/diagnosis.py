@@ -60,7 +60,7 @@ def _block(command: str, *paragraphs: str) -> str:
 @cache
 def _diagnosed() -> tuple[str, str, str]:
     """How files are read, the table of heads, and the advice."""
-    q, k = np.random.default_rng(0).standard_normal((2, 8, 4, 64, 64))  # 8 sequences
+    q, k = np.random.default_rng(0).standard_normal((2, 1, 4, 64, 64))  # a sequence
     q[:, 0] += 1
     k[:, 0, 0] += 1
     q[:, 1] *= 8
