@@ -1,17 +1,18 @@
 """What the audits of public packages give: one of them in README."""
 
 import csv
+from pathlib import Path
 
 from experiments.figures.markup import Source
 from experiments.studies import Contribution
-from experiments.studies.libraries.write import DOCS
 
+_TABLE = Path(__file__).parents[3] / "docs" / "audited.csv"
 _SHOWN = "local-attention"
 
 
 def _audited(_: Source) -> str:
     """The findings on a function of a package, from docs/audited.csv."""
-    with (DOCS / "audited.csv").open(newline="") as file:
+    with _TABLE.open(newline="") as file:
         (row,) = (row for row in csv.DictReader(file) if row["package"] == _SHOWN)
     options = row["options"].replace("dtype=", "--dtype ").replace(", mask=", " --mask ")
     findings = row["fact"].replace(", expected ", ",\n    expected ").replace("; ", "\n  ")

@@ -15,7 +15,6 @@ from experiments.figures.axes import legend
 from experiments.figures.lines import plot_measured
 from experiments.figures.picture import Picture, Words
 from experiments.figures.style import UNORDERED_COLOURS, Drawing, panels
-from experiments.kinds.language.cell import Cell
 from experiments.measuring.columns import axis_names
 from experiments.running.files import write_atomically
 from experiments.tables.changes import update
@@ -59,9 +58,9 @@ def arms(full: Study) -> pd.DataFrame:
     """The runs of all sweeps of the plan, with their arm; of a rate that two sweeps have, that with
     most runs.
     """
-    tables = [results.measured for results in full.require_all("fair")]
-    runs = pd.concat(tables).reset_index(drop=True)
-    others = {*axis_names(Cell)} - {*SETTING, *_KEYS, _RATE}
+    sweeps = full.require_all("fair")
+    runs = pd.concat(results.measured for results in sweeps).reset_index(drop=True)
+    others = {*axis_names(sweeps[0].experiment.cell)} - {*SETTING, *_KEYS, _RATE}
     if mixed := [name for name in sorted(others) if len(runs[name].unique()) > 1]:
         raise ValueError(f"expected runs that differ in {SETTING} alone, got several {mixed}")
     keys = runs[_KEYS].astype(str).agg(tuple, axis=1)
