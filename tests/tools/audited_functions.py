@@ -110,6 +110,11 @@ def with_rope(q, k, v, neighbours=False, late=True, times=1):
     return attention(q, k, v)
 
 
+def of_reshaped_heads(q, k, v):
+    out = attention(*(x.swapaxes(1, 2).reshape(x.shape) for x in (q, k, v)))
+    return out.reshape(out.swapaxes(1, 2).shape).swapaxes(1, 2)
+
+
 def in_turn(q, k, v):
     return attention(q, *(np.tile(x, (1, 2, 1, 1)) for x in (k, v)))
 
@@ -160,6 +165,7 @@ REPORTED += [
     (changed(ahead=0, fill=-1e4), "hidden keys have a finite score", CAUSAL | {"dtype": "float32"}),
     (changed(slopes=-BY_HEAD), "+ -1 * slope * distance, expected", {"alibi": NUMBERS}),
     (changed(ahead=0, cap=9.0, fill=-9.0), "or minus the soft cap", CAUSAL | {"softcap": 9.0}),
+    (of_reshaped_heads, "reshapes without a transpose split and merge the heads", {}),
     (in_turn, "scores: q·k of heads in turn", {"groups": 2}),
     (partial(with_bias, factor=-2.0), "+ -2 * bias, expected", {"bias": BIAS}),
     (with_rope, "after RoPE (half) / d_k^1/2, expected", {"rope": "interleaved"}),

@@ -62,7 +62,7 @@ MISTAKES: dict[str, Mistake] = {
         lambda a: softmax(a.scores - 10000 * a.hidden, sink=a.sink) @ a.v
     ),
     "the sink, 0 if none is expected, is added without the maximum": (
-        lambda a: softmax(a.masked, sink=np.nan_to_num(a.sink, neginf=0) + a.top) @ a.v
+        lambda a: softmax(a.masked - a.top, sink=np.nan_to_num(a.sink, neginf=0)) @ a.v
     ),
     "low rows are lost: the maximum starts above them, or is that of all rows (flashinfer-ai/flashinfer#4267)": (
         lambda a: np.where(a.top < -_EXTREME_SCORE, 0, a.output)

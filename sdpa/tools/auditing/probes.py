@@ -130,14 +130,14 @@ class Audited:
     def draw(
         self,
         spread: float,
+        swapped: tuple[int, int],
         largest_score: int = 0,
         step: int = 0,
-        swapped: tuple[int, int] = (0, 0),
         **sizes: int,
     ) -> Attention:
         """The expected attention of random arrays with a spread of scores. Beside a largest score,
-        they are near it, and more by a step at each key, and near minus these numbers in every other
-        row; with a step, no two rows have the same scores. Arrays are views of those with swapped axes.
+        they are near it, and more by about a step at each key, and near minus these numbers in every other
+        row; with a step, no two rows or heads have the same ones. Arrays are views of those with swapped axes.
         """
         batch, n_heads, n_queries, n_keys, d_k, d_v = (self.sizes | sizes).values()
         multiplier = self.gain or 1 / resolve_divisor(self.scaling, d_k, n_keys)
@@ -150,7 +150,7 @@ class Audited:
             root = (largest_score / multiplier) ** 0.5
             rise = step / largest_score
             rows = np.linspace(1, 1 + rise, n_heads * n_queries).reshape(n_heads, -1)
-            k[..., -1] = root * (1 + rise * np.arange(n_keys))
+            k[..., -1] = root * (1 + rise * (np.arange(n_keys) + k[..., -1] / 8))
             q[..., -1] = root * rows * (-1.0) ** np.arange(n_queries)
         q, k, v = (rounded(x, self.dtype).astype(float) for x in (q, k, v))
         k, v = (np.repeat(x, self.groups, axis=1) for x in (k, v))

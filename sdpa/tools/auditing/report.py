@@ -236,8 +236,9 @@ def _gradients(audited: Audited, backward: Function, sizes: dict[str, Any]) -> d
         rates = 1e-6 * np.tensordot(directions, np.asarray(gradient, float), 4)
         moved = [getattr(a, name) + 1e-6 * getattr(b, name) for b in steps]
         changes = [replace(a, **{name: x}).output - a.output for x in moved]
-        of_heads = [np.tensordot(changes, x, 4) for x in (upstream, upstream * is_first)]
-        multiple, of_first = (_multiple(rates, x) for x in of_heads)
+        multiple, of_first = (
+            _multiple(rates, np.tensordot(changes, x, 4)) for x in (upstream, upstream * is_first)
+        )
         if of_first == "right" != multiple:
             multiple = "of the first head in each group, not their sum"
         multiples[f"d{name}"] = multiple
