@@ -148,8 +148,8 @@ class Adam:
     def step(self, gradients: Sequence[FloatArray], rates: Sequence[float]) -> None:
         """Change each array along its gradient, with a learning rate of its own."""
         self._t += 1
-        mean_share = 1 - _B1**self._t
-        root_share = math.sqrt(1 - _B2**self._t)
+        mean_correction = 1 - _B1**self._t
+        root_correction = math.sqrt(1 - _B2**self._t)
         for array, mean, square, gradient, rate in zip(
             self._arrays, self._means, self._squares, gradients, rates, strict=True
         ):
@@ -158,9 +158,9 @@ class Adam:
             square *= _B2
             square += (1 - _B2) * gradient * gradient
             root = np.sqrt(square)
-            root /= root_share
+            root /= root_correction
             root += _EPS
-            array -= (rate / mean_share) * mean / root
+            array -= (rate / mean_correction) * mean / root
 
 
 OPTIMIZERS: Mapping[OptimizerName, type[Adam | Momentum]] = {"adam": Adam, "momentum": Momentum}

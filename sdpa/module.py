@@ -146,8 +146,10 @@ class MultiHeadAttention(_Module):
         self, tokens: FloatArray, mask: npt.ArrayLike | None
     ) -> tuple[FloatArray, FloatArray]:
         projected = (tokens @ matrix for matrix in (self.W_Q, self.W_K, self.W_V))
-        by_head = (*tokens.shape[:-1], self.n_heads, self.d_k)
-        queries, keys, values = (matrix.reshape(by_head).swapaxes(-3, -2) for matrix in projected)
+        split_shape = (*tokens.shape[:-1], self.n_heads, self.d_k)
+        queries, keys, values = (
+            matrix.reshape(split_shape).swapaxes(-3, -2) for matrix in projected
+        )
         # its leading axes are those of X: the axis of the heads comes after them
         if mask is not None:
             shape = (*tokens.shape[:-1], tokens.shape[-2])

@@ -235,16 +235,16 @@ class RowMap:
         logarithms = np.log(np.where(shares > 0, shares, 1.0))
         entropy = np.asarray(-(shares * logarithms).sum(axis=-1))
         jacobian = _Jacobian(a, b, self._slope(given))
-        weight_norm: FloatArray = np.empty(0)
-        query_norm = weight_norm
+        weight_jacobian_norm: FloatArray = np.empty(0)
+        query_gradient_norm = weight_jacobian_norm
         if keys is not None:
             vectors = keys_of_scores(given, keys)
-            weight_norm = jacobian.norm_with(vectors)
+            weight_jacobian_norm = jacobian.norm_with(vectors)
         if gradients is not None:
             g = gradients_to_weights(given, gradients, keys)
-            query_norm = jacobian.gradient_norm(vectors, g)
+            query_gradient_norm = jacobian.gradient_norm(vectors, g)
         largest, mass, norm = w.max(axis=-1), w.sum(axis=-1), jacobian.norm()
-        return MappedRows(largest, mass, entropy, norm, weight_norm, query_norm)
+        return MappedRows(largest, mass, entropy, norm, weight_jacobian_norm, query_gradient_norm)
 
     def _normalized(self, scores: FloatArray, bias: FloatArray | float = 0.0) -> Normalized:
         """The weights of the scores, with those of the sink, if there is one, at the end of each

@@ -130,14 +130,14 @@ def row_diagnostics(
     given = masked(as_float("scores", scores), mask).astype(np.float64, copy=False)
     c = as_float("divisors", divisors, min_ndim=0)
     has_masked = _check(given, c)
-    drawn_keys = None if keys is None else _keys(given, keys, has_masked=has_masked)
-    drawn_gradients = None
+    flat_keys = None if keys is None else _keys(given, keys, has_masked=has_masked)
+    flat_gradients = None
     if gradients is not None:
-        drawn_gradients = _draws(
+        flat_gradients = _draws(
             gradients_to_weights(given, gradients, keys).astype(float, copy=False)
         )
     gap, sums = _sums(
-        _draws(given), c.ravel().tolist(), drawn_keys, drawn_gradients, has_masked=has_masked
+        _draws(given), c.ravel().tolist(), flat_keys, flat_gradients, has_masked=has_masked
     )
     rows = _from_sums(c.reshape(-1, 1, 1), gap, sums)
     shape = (*c.shape, *given.shape[:-1])

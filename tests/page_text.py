@@ -15,17 +15,17 @@ class Elements(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.actual = []
+        self.elements = []
         self.open = []
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
-        self.actual.append((tag, dict(attrs)))
+        self.elements.append((tag, dict(attrs)))
         if tag not in self.VOID:
             self.open.append(tag)
 
     def handle_startendtag(self, tag, attrs):
-        self.actual.append((tag, dict(attrs)))
+        self.elements.append((tag, dict(attrs)))
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
@@ -47,10 +47,10 @@ def assert_whole(text, folder):
     """
     elements = Elements(text)
     assert elements.open == []
-    ids = Counter(attributes["id"] for _, attributes in elements.actual if "id" in attributes)
+    ids = Counter(attributes["id"] for _, attributes in elements.elements if "id" in attributes)
     assert [name for name, count in ids.items() if count > 1] == []
     assert "://" not in text
-    for tag, attributes in elements.actual:
+    for tag, attributes in elements.elements:
         if "src" in attributes:
             assert tag == "img"
             source = attributes["src"]

@@ -24,7 +24,7 @@ def values_of_layers(x, blocks, top, design):
 
 def forward(x, blocks, design):
     """The arrays of each layer."""
-    actual = []
+    layers = []
     for block in blocks:
         below = norm(x) if design.norm == "pre" else x
         q, k, v = (split(below @ w, design) for w in (block.query, block.key, block.value))
@@ -33,7 +33,7 @@ def forward(x, blocks, design):
             scores = np.where(np.tri(x.shape[-2], dtype=bool), scores, -np.inf)
         weights = np.exp(scores)
         weights = weights / weights.sum(axis=-1, keepdims=True)
-        actual.append({"x": x, "scores": scores})
+        layers.append({"x": x, "scores": scores})
         mixed = (weights @ v).swapaxes(-3, -2)
         x = design.residual * x + mixed.reshape(*mixed.shape[:-2], -1) @ block.output
         x = norm(x) if design.norm == "post" else x
@@ -46,7 +46,7 @@ def forward(x, blocks, design):
                 gate = opened / (1 + np.exp(-opened))
             x = design.residual * x + (hidden * gate) @ block.down
             x = norm(x) if design.norm == "post" else x
-    return actual
+    return layers
 
 
 def norm(x):

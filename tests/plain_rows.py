@@ -44,18 +44,18 @@ def rows_of_draw(q, k, divisor, g=None, *, causal=False, window=None):
         keys = np.array(k[first : own + 1] if causal else k)
         row = [dot(query, key) / divisor for key in keys]
         scores += row
-        actual, jacobian = of_row(row)
+        row_metrics, jacobian = of_row(row)
         # A column for a gradient of 1 to one weight.
         to_weights = keys.T @ jacobian / divisor
-        actual["own_weight"] = softmax_of_row(row)[own - first]
-        actual["query_gradient_norm"] = (to_weights**2).sum()
-        actual["key_gradient_norm"] = (
-            of_keys * actual["jacobian_norm"] * dot(query, query) / divisor**2
+        row_metrics["own_weight"] = softmax_of_row(row)[own - first]
+        row_metrics["query_gradient_norm"] = (to_weights**2).sum()
+        row_metrics["key_gradient_norm"] = (
+            of_keys * row_metrics["jacobian_norm"] * dot(query, query) / divisor**2
         )
-        actual["value_gradient_norm"] = of_keys * actual["output_std"]
+        row_metrics["value_gradient_norm"] = of_keys * row_metrics["output_std"]
         if g is not None:
-            actual["drawn"] = ((to_weights @ g[i]) ** 2).sum()
-        rows.append(actual)
+            row_metrics["drawn"] = ((to_weights @ g[i]) ** 2).sum()
+        rows.append(row_metrics)
     return {name: [row[name] for row in rows] for name in rows[0]}, scores
 
 

@@ -68,8 +68,8 @@ class Suite:
 
     def records(self):
         """The records that are there, and when each was written."""
-        actual = (self.results / ".cells").rglob("[0-9a-f]*")
-        return {path.name: path.stat().st_mtime_ns for path in actual if path.is_file()}
+        paths = (self.results / ".cells").rglob("[0-9a-f]*")
+        return {path.name: path.stat().st_mtime_ns for path in paths if path.is_file()}
 
     def tables(self):
         return {

@@ -50,14 +50,14 @@ def imported(source, *, at_import=False):
     checkers import.
     """
     tree = ast.parse(source)
-    actual = set()
+    modules = set()
     for node in tree.body if at_import else ast.walk(tree):
         if isinstance(node, ast.Import):
-            actual |= {alias.name for alias in node.names}
+            modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             names = [f"{node.module}.{alias.name}" for alias in node.names]
-            actual |= {name if name in MODULES else str(node.module) for name in names}
-    return actual
+            modules |= {name if name in MODULES else str(node.module) for name in names}
+    return modules
 
 
 SOURCES = {name: path.read_text() for name, path in MODULES.items()}
@@ -65,13 +65,13 @@ SOURCES = {name: path.read_text() for name, path in MODULES.items()}
 
 def reached(start):
     """The module, what it imports when it is imported, and what that imports."""
-    actual, waiting = set(), [start]
+    modules, waiting = set(), [start]
     while waiting:
         name = waiting.pop()
-        if name not in actual:
-            actual.add(name)
+        if name not in modules:
+            modules.add(name)
             waiting += imported(SOURCES.get(name, ""), at_import=True)
-    return actual
+    return modules
 
 
 def trespasses(names, forbidden):
@@ -161,15 +161,15 @@ def folder_of(name):
 
 def test_a_folder_imports_only_those_before_it():
     """Within functions, too."""
-    actual = set()
+    folders = set()
     for name, source in SOURCES.items():
         if name.startswith("experiments."):
             own = folder_of(name)
-            actual.add(own)
+            folders.add(own)
             after = ORDER[ORDER.index(own) + 1 :]
             later = {f"experiments.{one}" for one in after}
             assert trespasses(imported(source), later) == set(), name
-    assert actual == {*ORDER}
+    assert folders == {*ORDER}
 
 
 @pytest.mark.parametrize("study", study_names())
@@ -230,7 +230,7 @@ def test_the_locks_name_no_index_and_agree_and_every_requirement_has_a_hash():
             name, version = re.match(r"([\w.-]+)==(\S+)", requirement).groups()
             versions.setdefault(name, {}).setdefault(lock.name, set()).add(version)
     for name, of_locks in versions.items():
-        assert len({frozenset(actual) for actual in of_locks.values()}) == 1, name
+        assert len({frozenset(locked) for locked in of_locks.values()}) == 1, name
     assert not any(
         "requirements.lock" in versions[tool] for tool in ("pytest", "mypy", "ruff", "hypothesis")
     )

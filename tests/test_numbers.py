@@ -49,15 +49,15 @@ def ratio(table, name):
 @cache
 def decoders():
     """All decoders of config.full.yaml."""
-    return pd.concat(actual.measured for name, actual in OF_FULL.items() if "language" in name)
+    return pd.concat(results.measured for name, results in OF_FULL.items() if "language" in name)
 
 
 def best(scaling=PLAIN, **axes):
     """The row of a decoder of most runs at its best rate; axes that are not named have their default."""
     usual = defaults(load_experiment("language").cell)
     case = {name: as_json(value) for name, value in usual.items()} | {"d_k": 64} | axes
-    actual = rows(decoders(), scaling=scaling, **case)
-    return actual.sort_values(["trials", "final_loss"], ascending=[False, True]).iloc[0]
+    runs = rows(decoders(), scaling=scaling, **case)
+    return runs.sort_values(["trials", "final_loss"], ascending=[False, True]).iloc[0]
 
 
 def loss(scaling=PLAIN, **axes):
@@ -87,12 +87,12 @@ def lasts():
     return pairs()[f"{_MEDIAN}_low"] > pairs()[f"{_MEDIAN}_high_root"] / 10
 
 
-def networks(actual):
+def networks(results):
     """The growth of each network, with columns of the rule without the division and, with _root, with
     it.
     """
-    table = actual.measured
-    axes = ["layers", *actual.axes.varied(table)]
+    table = results.measured
+    axes = ["layers", *results.axes.varied(table)]
     names = ["stream_gradient_growth"]
     plain_rows, scaled = (rows(table, scaling=rule).set_index(axes)[names] for rule in BOTH)
     return plain_rows.merge(scaled, left_index=True, right_index=True, suffixes=("", "_root"))
@@ -154,8 +154,8 @@ def arm(name, initial, **case):
         "text": "python",
         "at": "own best rates",
     } | case
-    [actual] = rows(table, **usual, arm=name, initial=initial).iloc
-    return actual
+    [row] = rows(table, **usual, arm=name, initial=initial).iloc
+    return row
 
 
 def fair(initial, scaling, rate_divisor=None):
@@ -163,8 +163,8 @@ def fair(initial, scaling, rate_divisor=None):
     sweep = "fair_slower" if rate_divisor else "fair"
     table = OF_FULL[sweep].measured.query("learning_rate == 0.002")
     chosen = {"rate_divisor": rate_divisor} if rate_divisor else {}
-    [actual] = rows(table, initial=initial, scaling=scaling, **chosen).iloc
-    return actual
+    [row] = rows(table, initial=initial, scaling=scaling, **chosen).iloc
+    return row
 
 
 NAMES = globals() | {

@@ -113,8 +113,8 @@ class Kernel(Generic[C]):
                 )
             row_means = row_sums.reshape(-1, count) / cell.n_queries
             means.append(np.concatenate([powers / cell.n_scores, row_means]))
-            draws = np.concatenate(row_norms, axis=-1)
-            norms.append(draws.reshape(-1, count, cell.n_queries))
+            batch_norms = np.concatenate(row_norms, axis=-1)
+            norms.append(batch_norms.reshape(-1, count, cell.n_queries))
         return RowMeasurement(
             Moments.of(np.concatenate(means, axis=-1)),
             Histograms.of(np.concatenate(norms, axis=1)),

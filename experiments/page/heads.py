@@ -53,8 +53,10 @@ def main() -> None:
     units = (_PARTS * curves).round().astype(int)
     by_head = units.reshape(len(places), len(_WIDTHS), len(_LENGTHS), len(_CURVES))
     of = {
-        name: [[np.trim_zeros(curve, "b").tolist() for curve in lengths] for lengths in widths]
-        for name, widths in zip(_CURVES, by_head.transpose(3, 1, 2, 0), strict=True)
+        name: [
+            [np.trim_zeros(curve, "b").tolist() for curve in by_length] for by_length in by_width
+        ]
+        for name, by_width in zip(_CURVES, by_head.transpose(3, 1, 2, 0), strict=True)
     }
     head = {
         "d_k": _WIDTHS,

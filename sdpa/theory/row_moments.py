@@ -134,11 +134,11 @@ def _correlated_means(rows: RowLaw) -> RowMetrics:
     def saturation(group: int, length: float) -> list[float]:
         return [row_of(length).remainder_below(LOG_UNSATURATED, group)]
 
-    *numbers, to_keys, own = _mean_over_queries(rows.d_k, values).tolist()
+    *row_means, to_keys, own = _mean_over_queries(rows.d_k, values).tolist()
     saturated = 0.0
     for group in (0, 1):
         saturated += float(_mean_over_queries(rows.d_k, partial(saturation, group))[0])
-    means = dict(zip(_FUNCTIONS, numbers, strict=True))
+    means = dict(zip(_FUNCTIONS, row_means, strict=True))
     to_query = means.pop("along") + (rows.d_k - 1) * means.pop("across")
     return RowMetrics(
         query_gradient_square=to_query * rows.to_query**2,

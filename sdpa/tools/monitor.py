@@ -237,7 +237,7 @@ def _layer_numbers(rows: FloatArray, keys: FloatArray) -> dict[str, FloatArray]:
         entropy_exact, saturated_exact = exact.T.reshape(2, *n.shape)
         is_spread = counted & (variance > (_NOISE * largest) ** 2)
         p = np.where(is_spread, largest_deviation_survival(deviation, n), 1)
-        numbers = {
+        by_quantity = {
             "largest_score": np.where(counted, largest, -inf).max(-1),
             "largest_score_exact": largest_score_mean(sigma, n * counted),
             "largest_score_p": np.minimum(count * p.min(-1), 1),
@@ -247,5 +247,5 @@ def _layer_numbers(rows: FloatArray, keys: FloatArray) -> dict[str, FloatArray]:
             "saturated_rows": mean(max_weight > SATURATED),
             "saturated_rows_exact": mean(saturated_exact),
         }
-    numbers |= dict(zip(("top_key", "top_key_share"), keys, strict=True))
-    return {name: np.where(count > 0, values, nan) for name, values in numbers.items()}
+    by_quantity |= dict(zip(("top_key", "top_key_share"), keys, strict=True))
+    return {name: np.where(count > 0, values, nan) for name, values in by_quantity.items()}

@@ -60,8 +60,8 @@ def test_a_notebook_is_small_whole_and_without_what_differs_from_run_to_run(path
 @each_notebook
 def test_a_notebook_has_the_outputs_of_its_cells(path):
     committed = json.loads(path.read_bytes())
-    actual = executed(path)
-    for before, after in zip(committed["cells"], actual["cells"], strict=True):
+    rerun = executed(path)
+    for before, after in zip(committed["cells"], rerun["cells"], strict=True):
         if before["cell_type"] == "code":
             (text, pictures), (new_text, new_pictures) = map(outputs, (before, after))
             assert new_text == text, after["id"]

@@ -27,15 +27,15 @@ ALARM = 1e-4  # the probability of an alarm without a cause, at most (Bonferroni
 def disagreements(table):
     """Rows of the page's table whose value is too far from that of the sweep `dimension`."""
     suite = TABLES["dimension"].measured.set_index(["d_k", "scaling"])
-    actual = []
+    rows = []
     for row in table.itertuples():
         column = COLUMNS[row.metric]
         there = suite.loc[(row.d_k, row.scaling)]
         error = (there[f"{column}_high"] - there[f"{column}_low"]) / (2 * 1.96)
         t = (row.value - there[column]) / np.hypot(row.se, error)
         if 2 * stats.t.sf(abs(t), one_page.GROUPS - 1) < ALARM / len(table):
-            actual.append(row)
-    return actual
+            rows.append(row)
+    return rows
 
 
 @pytest.fixture(scope="module")

@@ -80,10 +80,10 @@ def test_an_explorer_beside_sweeps_of_its_law_shows_what_it_knows(drawn, name):
 def test_the_code_on_the_page_reads_filters_and_plots_each_table(drawn, monkeypatch):
     config, folder = drawn
     monkeypatch.chdir(folder)
-    actual = re.findall(r'"Code for the table"><code>(.*?)</code>', text_of(config, folder), re.S)
-    assert len(actual) == len(config.sweeps)
-    assert "scaling|scaling" not in "".join(actual)
-    for code in map(html.unescape, actual):
+    snippets = re.findall(r'"Code for the table"><code>(.*?)</code>', text_of(config, folder), re.S)
+    assert len(snippets) == len(config.sweeps)
+    assert "scaling|scaling" not in "".join(snippets)
+    for code in map(html.unescape, snippets):
         names = {}
         exec(code, names)
         (filtered,) = re.findall(r"^table\..*", code, re.MULTILINE)
@@ -129,8 +129,8 @@ def test_medians_and_crossings_are_those_of_the_tables(drawn):
     of_saturation = ("scaling", "single", "laws", "map")
     rows = pd.concat(tables[name].measured for name in of_saturation).query("inputs == 'gaussian'")
     for *cell, one, other in data["medians"]:
-        actual = rows.groupby(of).get_group(tuple(cell))
-        known = [actual[f"{name}_exact"].fillna(actual[name]) for name in explorer._MEDIANS]
+        cell_rows = rows.groupby(of).get_group(tuple(cell))
+        known = [cell_rows[f"{name}_exact"].fillna(cell_rows[name]) for name in explorer._MEDIANS]
         assert np.isclose(np.transpose(known), (one, other), rtol=1e-3).all(axis=1).any(), cell
     crossings = tables["map"]["crossings"].query("level == 1 and statistic == 'median'")
     for norm, points in data["crossings"].items():

@@ -212,13 +212,13 @@ def rounded(x: float, y: float) -> tuple[float, float]:
 def others_of(ax) -> dict[str, set]:
     """The points of an axes that are hollow, or exact or of a law."""
     parts = {each for bars in ax.containers for each in (bars[0], *bars[1])}
-    actual = {"hollow": set(), "exact": set()}
+    points = {"hollow": set(), "exact": set()}
     for line in {*ax.lines} - parts:
         if line.get_zorder():  # that of dotted marks is 0
             kind = "hollow" if line.get_markerfacecolor() == "white" else "exact"
             xy = zip(line.get_xdata(orig=False), line.get_ydata(), strict=True)
-            actual[kind] |= {rounded(x, y) for x, y in xy if not isnan(y)}
-    return actual
+            points[kind] |= {rounded(x, y) for x, y in xy if not isnan(y)}
+    return points
 
 
 def expected_points(panel, rows: pd.DataFrame, x: str) -> tuple[list, dict[str, set]]:

@@ -68,8 +68,10 @@ def measured(store, sweep, jobs=1, report=None):
         measure_chunks(store, work, LocalWorkers(jobs), report)
         assert not +work.left
     assert work.is_complete(sweep)
-    actual = (merged(map(store.read, cell_chunks(store, sweep, cell))) for cell in sweep.cells)
-    return tabulated(EXPERIMENT, sweep.cells, actual)[MEASURED]
+    measurements = (
+        merged(map(store.read, cell_chunks(store, sweep, cell))) for cell in sweep.cells
+    )
+    return tabulated(EXPERIMENT, sweep.cells, measurements)[MEASURED]
 
 
 def test_a_number_that_overflows_stops_the_run_and_names_its_cell(store):

@@ -63,14 +63,14 @@ def test_the_variance_of_scores_of_one_size_is_rarely_far_off():
     """Each of 20 trials has one score of +-1, of variance 1: by the binomial law of positive ones,
     Student's t of the error finds a difference with p < 1e-3 in fewer than 1 of 1,000 cases.
     """
-    actual, trials = 0.0, 20
+    chance, trials = 0.0, 20
     for positive in range(1, trials):
         signs = np.where(np.arange(trials) < positive, 1.0, -1.0)
         moments = Moments.of(np.stack([signs**power for power in (1, 2, 3, 4)]))
         value, error = ScoreMoments.of(moments).variance.with_error(moments)
         far = abs(value - 1) > stats.t.isf(5e-4, trials - 1) * error
-        actual += stats.binom.pmf(positive, trials, 0.5) * far
-    assert actual < 1e-3
+        chance += stats.binom.pmf(positive, trials, 0.5) * far
+    assert chance < 1e-3
 
 
 @pytest.mark.parametrize("share, value", [(0.1, 5), (0.5, 23), (0.9, 41)])

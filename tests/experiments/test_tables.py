@@ -117,9 +117,9 @@ def test_tables_without_chunks_are_analysed_again(tiny, copied):
 def test_values_of_other_source_are_written_also_if_equal_to_rounding(copied):
     sweep, folder = copied
     stored = Stored(folder, sweep)
-    actual = stored.read()
-    nearly = actual.measured.assign(entropy=actual.measured["entropy"] * (1 + 1e-9))
-    results = Results(sweep, {**actual, "measured": nearly})
+    tables = stored.read()
+    nearly = tables.measured.assign(entropy=tables.measured["entropy"] * (1 + 1e-9))
+    results = Results(sweep, {**tables, "measured": nearly})
     path = stored.csv("measured")
     before = path.read_bytes()
     stored.write(results)

@@ -28,13 +28,13 @@ SQUARES = {
 
 def squares_of(exact):
     """The expectations, with the norms as mean squares and by the names of `RowMetrics`."""
-    actual = {
+    squares = {
         name: getattr(exact, SQUARES.get(name, name))
         for name in (*RowMetrics._fields, "row_variance")
     }
     for name in SQUARES:
-        actual[name] = actual[name] ** 2
-    return actual
+        squares[name] = squares[name] ** 2
+    return squares
 
 
 def direct(rows, scores, own):

@@ -15,7 +15,7 @@ from sdpa.theory import UnknownError, attention_expectations, attention_medians
 def ratio(d_k, n_keys):
     """The exact r.m.s. of |dL/dq|, unscaled over scaled."""
     both = (attention_expectations(d_k, n_keys, divisor) for divisor in (1.0, d_k**0.5))
-    unscaled, scaled = (actual.query_gradient_norm for actual in both)
+    unscaled, scaled = (means.query_gradient_norm for means in both)
     return unscaled / scaled
 
 

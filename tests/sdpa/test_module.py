@@ -45,14 +45,14 @@ def test_heads_are_attention_of_their_projections(module):
     projected = [tokens @ matrix for matrix in (module.W_Q, module.W_K, module.W_V)]
     n_heads = getattr(module, "n_heads", 1)
     of_heads = zip(*(np.split(each, n_heads, axis=1) for each in projected), strict=True)
-    actual = [
+    plain_heads = [
         attention(*(each.tolist() for each in head), divisor=2.5, hidden=lambda i, j: j > i)
         for head in of_heads
     ]
     output, weights = module.attend(tokens, mask="causal")
-    expected = np.hstack([head["output"] for head in actual])
+    expected = np.hstack([head["output"] for head in plain_heads])
     assert_allclose(output, expected @ getattr(module, "W_O", np.eye(6)), rtol=1e-11)
-    assert_allclose(np.reshape(weights, (n_heads, N, N)), [head["weights"] for head in actual])
+    assert_allclose(np.reshape(weights, (n_heads, N, N)), [head["weights"] for head in plain_heads])
 
 
 def test_a_mask_per_sequence_is_not_one_per_head():

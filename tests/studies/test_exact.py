@@ -21,8 +21,8 @@ NORMAL = np.exp(-(Z**2) / 2) / np.exp(-(Z**2) / 2).sum()
 def value(name, column, **axes):
     """The number of one row of a table."""
     table = TABLES[name]
-    (actual,) = table[(table[[*axes]] == pd.Series(axes)).all(axis=1)][column]
-    return actual
+    (number,) = table[(table[[*axes]] == pd.Series(axes)).all(axis=1)][column]
+    return number
 
 
 @pytest.mark.parametrize("name", STUDIES)

@@ -194,10 +194,10 @@ def test_the_smallest_loss_of_parabolas_is_found(centre, expected):
         for group, vertex in enumerate(vertices)
         for c in divisors.AROUND
     ]
-    actual = pd.DataFrame(losses, columns=["group", "divisor", "loss"])
+    table = pd.DataFrame(losses, columns=["group", "divisor", "loss"])
     without = centre * 0.9 ** np.array([0.5, 0, -0.5])
     error = np.sqrt(2 * np.var(without)) if expected == centre else np.nan
-    assert divisors.smallest_loss(actual) == pytest.approx((expected, error), rel=2e-3, nan_ok=True)
+    assert divisors.smallest_loss(table) == pytest.approx((expected, error), rel=2e-3, nan_ok=True)
 
 
 def test_the_start_of_a_long_sequence_is_a_short_one(tiny, monkeypatch):

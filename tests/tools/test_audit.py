@@ -24,8 +24,8 @@ from tests.tools.audited_functions import (
 
 
 def backward(q, k, v, upstream, factor=1.0):
-    actual = attention_gradients(q, k, v, upstream)
-    return factor * actual.q, actual.k, actual.v
+    gradients = attention_gradients(q, k, v, upstream)
+    return factor * gradients.q, gradients.k, gradients.v
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16"])
@@ -48,10 +48,10 @@ def test_each_mistake_is_found_and_no_other_claims_it(words, monkeypatch):
     """Its output, planted; a finite score is a fact if it is not far."""
 
     def planted(_, a):
-        actual = np.nan_to_num(MISTAKES[words](a))
-        actual[~actual.any(axis=-1)] = math.nan
-        assert actual.shape == (*a.q.shape[:3], a.v.shape[3])
-        return actual
+        output = np.nan_to_num(MISTAKES[words](a))
+        output[~output.any(axis=-1)] = math.nan
+        assert output.shape == (*a.q.shape[:3], a.v.shape[3])
+        return output
 
     monkeypatch.setattr(Audited, "output", planted)
     mask = "causal" if "mask" in words else "none"

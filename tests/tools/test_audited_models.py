@@ -36,11 +36,11 @@ def in_torch(backend, arrays):
     return attention
 
 
-@pytest.mark.parametrize("package, number, backend, arrays, actual", TABLE)
-def test_a_row_of_the_table_is_found_again(package, number, backend, arrays, actual):
+@pytest.mark.parametrize("package, number, backend, arrays, expected", TABLE)
+def test_a_row_of_the_table_is_found_again(package, number, backend, arrays, expected):
     function = wrapper("jax") if package == "JAX" else in_torch(backend, arrays)
     here = version("jax" if package == "JAX" else "torch")
     if not here.startswith(number):
         pytest.skip(f"the table is about {package} {number}, got {here}")
     report = audit(function, dtype=arrays)
-    assert ", ".join(report.findings or ["none"]) == actual, report
+    assert ", ".join(report.findings or ["none"]) == expected, report

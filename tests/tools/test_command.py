@@ -257,8 +257,8 @@ def test_two_runs_are_compared_by_layers_and_documents():
     expected = 0
     for tokens in slice(0, 5), slice(5, 13):
         of_q, *of_keys = (array[tokens].swapaxes(0, 1) for array in (q, k, far))
-        actual = compare(*((of_q, one) for one in of_keys), axes=["head"])["divergence"]
-        expected += actual.value * (tokens.stop - tokens.start) / 13
+        divergence = compare(*((of_q, one) for one in of_keys), axes=["head"])["divergence"]
+        expected += divergence.value * (tokens.stop - tokens.start) / 13
     assert_allclose(-table["divergence"][:3], sorted(-expected), rtol=1e-6)
 
 

@@ -40,10 +40,10 @@ def numbers(model, q, k):
     """The numbers of the heads of one call, by name, with all queries."""
     monitor = sdpa.watch(model, queries=10**9)
     model(q, k, k)
-    actual = {}
+    by_name = {}
     for name, value in monitor.step().items():
-        actual.setdefault(name.split("/")[2], []).append(value)
-    return {name: np.array(values) for name, values in actual.items()}
+        by_name.setdefault(name.split("/")[2], []).append(value)
+    return {name: np.array(values) for name, values in by_name.items()}
 
 
 @pytest.mark.parametrize(
@@ -64,14 +64,14 @@ def test_the_numbers_are_those_of_a_diagnosis(torch, options, mask):
     k[:, :, 0] = 5  # a sink
     logs = numbers(attention(torch, **options), q, k)
     divisor = 1 / options.get("scale", D_K**-0.5)
-    actual = sdpa.diagnose(q.numpy(), k.numpy(), divisor, mask)
-    expected = {name: actual[name].value for name in logs if name in actual.estimates}
-    expected |= {"spread": np.sqrt(actual["row_variance"].value), "top_key": np.zeros(HEADS)}
-    expected["top_key_share"] = actual["most_attended_share"].value
+    diagnosis = sdpa.diagnose(q.numpy(), k.numpy(), divisor, mask)
+    expected = {name: diagnosis[name].value for name in logs if name in diagnosis.estimates}
+    expected |= {"spread": np.sqrt(diagnosis["row_variance"].value), "top_key": np.zeros(HEADS)}
+    expected["top_key_share"] = diagnosis["most_attended_share"].value
     for name, values in expected.items():
         assert_allclose(logs[name], values, rtol=1e-5, err_msg=name)
     # the diagnosis knows the lengths of the keys, too
-    exact = actual["entropy_share"].gaussian
+    exact = diagnosis["entropy_share"].gaussian
     assert_allclose(logs["entropy_share_exact"], exact, rtol=0, atol=0.03)
 
 

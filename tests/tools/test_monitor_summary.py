@@ -42,14 +42,14 @@ def expected(rows):
     of_square = np.mean([np.var(row, ddof=1) for row in rows]) / np.mean(squares)
     sigma = np.sqrt(of_square * np.array(squares))
     _, nats, _, saturated = gaussian_rows(sigma, lengths).T
-    actual = pd.DataFrame([of_row([*row])[0] for row in rows])
+    row_table = pd.DataFrame([of_row([*row])[0] for row in rows])
     return {
         "largest_score": max(map(max, rows)),
         "largest_score_exact": float(largest_score_mean(sigma, lengths)),
-        "spread": actual["row_variance"].mean() ** 0.5,
-        "entropy_share": (actual["entropy"] / np.log(lengths)).mean(),
+        "spread": row_table["row_variance"].mean() ** 0.5,
+        "entropy_share": (row_table["entropy"] / np.log(lengths)).mean(),
         "entropy_share_exact": np.mean(nats / np.log(lengths)),
-        "saturated_rows": actual["saturated_rows"].mean(),
+        "saturated_rows": row_table["saturated_rows"].mean(),
         "saturated_rows_exact": saturated.mean(),
     }
 

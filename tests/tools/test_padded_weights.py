@@ -49,8 +49,8 @@ def read(array, tokens=None, *, mask="none"):
     if tokens is not None:
         np.save("am.npy", tokens.astype(int))
         mask += ",am.npy"
-    (actual,) = read_heads([Path("w.npy")], Options("weights", mask=mask))
-    return actual
+    (layer,) = read_heads([Path("w.npy")], Options("weights", mask=mask))
+    return layer
 
 
 @pytest.mark.parametrize(

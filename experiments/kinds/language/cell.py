@@ -248,13 +248,13 @@ class Cell(ScaledCell):
             return drawn
 
         divisor = self.weight_divisors()["initial_divisor"]
-        over_and_deviation = divisor, _SMALL if self.initial == "small" else 0.0
+        query_key_scale = divisor, _SMALL if self.initial == "small" else 0.0
         ones = np.ones((self.n_heads, 1, 1), np.float32)
 
         def block() -> Block:
             return Block(
-                query=matrix(width, key_width, *over_and_deviation),
-                key=matrix(width, key_width, *over_and_deviation),
+                query=matrix(width, key_width, *query_key_scale),
+                key=matrix(width, key_width, *query_key_scale),
                 value=matrix(width, width),
                 output=matrix(width, width, onto_stream),
                 up=matrix(width, 4 * width),
@@ -469,12 +469,15 @@ def _means(columns: tuple[Column, ...], values: FloatArray) -> Row:
     error of the logarithm times it.
     """
     row: Row = {}
-    for column, numbers in zip(columns, values.T, strict=True):
+    for column, column_values in zip(columns, values.T, strict=True):
         if "gradient" in column.name:
-            mean = float(np.exp(np.log(numbers).mean()))
-            row |= {column.name: mean, f"{column.name}_se": mean * _error(np.log(numbers))}
+            mean = float(np.exp(np.log(column_values).mean()))
+            row |= {column.name: mean, f"{column.name}_se": mean * _error(np.log(column_values))}
         else:
-            row |= {column.name: float(numbers.mean()), f"{column.name}_se": _error(numbers)}
+            row |= {
+                column.name: float(column_values.mean()),
+                f"{column.name}_se": _error(column_values),
+            }
     return row
 
 

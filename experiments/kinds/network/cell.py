@@ -123,8 +123,8 @@ class Cell(ScaledCell):
     @property
     def _work(self) -> float:
         """Multiplications of a trial under one rule, there and back."""
-        row_values = 6 * self.n_keys**2 * (self.width + 10 * self.n_heads)
-        return self.layers * (3 * self.n_keys * self._matrices + row_values)
+        row_multiplications = 6 * self.n_keys**2 * (self.width + 10 * self.n_heads)
+        return self.layers * (3 * self.n_keys * self._matrices + row_multiplications)
 
     def problem(self) -> str | None:
         """As `Cell.problem`: a stream of one entry, which norms make 1 or -1, or an odd d_k

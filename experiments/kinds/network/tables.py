@@ -91,8 +91,8 @@ def beside_law(results: Results) -> pd.DataFrame:
     for name, table in ((_GROWTH, growth), ("stream", layers), ("collision", layers)):
         rows = table.query(_HOLDS)
         measured, error, law = (rows[f"{name}{end}"] for end in ("", "_se", "_law"))
-        distance = measured - law
-        z = (distance - distance.clip(-_SLACK * law, _SLACK * law)) / error
+        difference = measured - law
+        z = (difference - difference.clip(-_SLACK * law, _SLACK * law)) / error
         p_values = 2 * special.stdtr(rows["trials"] - 1, -z.abs())
         tested = rows.assign(metric=name, z=z, p_value=p_values)
         tables.append(tested[error <= _MOST_ERROR * measured])

@@ -332,18 +332,18 @@ def _pair(
     after: Trace,
 ) -> list[Step]:
     """The outputs of words in two orders, and the largest difference of each word's two outputs."""
-    first, second, difference = names.split()
+    first, second, difference_name = names.split()
     earlier = np.asarray(before.output)
     later = np.asarray(after.output)
-    away = abs(later[np.argsort(order)] - earlier).max(axis=1).round(12)
+    difference = abs(later[np.argsort(order)] - earlier).max(axis=1).round(12)
     says = "The largest difference of each word's two outputs: all words keep theirs."
     return [
         step(first, "Each word's output.", earlier, words),
         step(second, "The same words in another order.", later, [words[i] for i in order]),
         step(
-            difference,
+            difference_name,
             says,
-            [*away[:, None], [away.max()]],
+            [*difference[:, None], [difference.max()]],
             (*words, "all"),
             ("largest difference",),
         ),

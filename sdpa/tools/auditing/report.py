@@ -229,20 +229,20 @@ def _gradients(audited: Audited, backward: Function, sizes: dict[str, Any]) -> d
     upstream = steps[0].output
     is_first = np.arange(upstream.shape[1])[:, None, None] % audited.groups == 0
     gradients = backward(*audited.arrays(a), rounded(upstream, audited.dtype))
-    multiples = {}
+    verdicts = {}
     for name, gradient, *directions in zip(
         "qkv", gradients, *map(audited.arrays, steps), strict=True
     ):
         rates = 1e-6 * np.tensordot(directions, np.asarray(gradient, float), 4)
         moved = [getattr(a, name) + 1e-6 * getattr(b, name) for b in steps]
         changes = [replace(a, **{name: x}).output - a.output for x in moved]
-        multiple, of_first = (
+        verdict, of_first = (
             _multiple(rates, np.tensordot(changes, x, 4)) for x in (upstream, upstream * is_first)
         )
-        if of_first == "right" != multiple:
-            multiple = "of the first head in each group, not their sum"
-        multiples[f"d{name}"] = multiple
-    return multiples
+        if of_first == "right" != verdict:
+            verdict = "of the first head in each group, not their sum"
+        verdicts[f"d{name}"] = verdict
+    return verdicts
 
 
 def _multiple(rates: Array, right: Array) -> str:

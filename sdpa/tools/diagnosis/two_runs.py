@@ -159,5 +159,5 @@ def divergence(s: FloatArray, t: FloatArray) -> FloatArray:
     r = np.subtract(log_v, log_w, out=np.zeros_like(w), where=s > -np.inf)
     difference = (v + w) * np.tanh(r / 2)  # v - w, with the digits of a small r
     # rounding may leave a term just below 0
-    sums: FloatArray = np.maximum(difference - w * r, 0.0).sum(axis=-1)
-    return sums
+    divergences: FloatArray = np.maximum(difference - w * r, 0.0).sum(axis=-1)
+    return divergences

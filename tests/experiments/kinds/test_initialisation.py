@@ -58,7 +58,7 @@ def test_masked_rows_are_those_of_their_definitions(mask, window):
         assert row["score_mean"] == pytest.approx(np.mean(scores), rel=1e-9)
         assert row["score_variance"] == pytest.approx(score_variance(scores), rel=1e-9)
         for name in of_rows[0]:
-            mean = np.mean([actual[name] for actual in of_rows])
+            mean = np.mean([row_values[name] for row_values in of_rows])
             expected = mean**0.5 if name in roots else mean
             assert row[name] == pytest.approx(expected, rel=1e-9), name
 

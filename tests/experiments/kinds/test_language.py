@@ -34,12 +34,12 @@ def _states(cell, rng=None, end=10_000):
     start = cell.start(rng)
     places = rng.integers(end, size=(cell.steps + 1, cell.n_sequences))
     design, *_ = cell.designs()
-    for step, decoder, actual in run(cell, design, start, places):
-        yield step, decoder.copy(), actual
+    for step, decoder, done in run(cell, design, start, places):
+        yield step, decoder.copy(), done
 
 
 def _losses(cell):
-    return np.array([actual.losses.mean() for _, _, actual in _states(cell)])
+    return np.array([done.losses.mean() for _, _, done in _states(cell)])
 
 
 @pytest.mark.parametrize("initial, of_queries", [("unit", 1 / 8), ("small", 0.02)])
@@ -49,7 +49,7 @@ def test_a_start_is_that_of_its_definition(initial, of_queries):
     (design,) = cell.designs()
     assert design.rope_base == 10_000
     start = cell.start(default_rng(0))
-    actual = vars(start.blocks[1]) | vars(start)
+    state = vars(start.blocks[1]) | vars(start)
     of_block = {"value": 1 / 8, "output": 1 / 16, "up": 1 / 8, "down": 1 / 32}
     expected = of_block | {
         "query": of_queries,
@@ -57,7 +57,7 @@ def test_a_start_is_that_of_its_definition(initial, of_queries):
         "embedding": 1,
         "unembedding": 0.02,
     }
-    deviations = {name: actual[name].std() for name in expected}
+    deviations = {name: state[name].std() for name in expected}
     assert deviations == pytest.approx(expected, rel=0.03)
 
 
@@ -77,10 +77,10 @@ def test_a_divisor_is_a_smaller_start_and_rate(optimizer, learning_rate, rate):
 
 def test_records_are_those_of_the_batch():
     cell = replace(SMALL, n_heads=2, scaling=(PLAIN,))
-    _, _, actual = next(_states(cell))
-    heads = language.head_values(actual, PLAIN_ROWS)
+    _, _, state = next(_states(cell))
+    heads = language.head_values(state, PLAIN_ROWS)
     assert heads.shape == (2, 2, 5)
-    step, to_q = actual.steps[1], actual.to_blocks[1].q[:, 1]
+    step, to_q = state.steps[1], state.to_blocks[1].q[:, 1]
     causal = [row[: i + 1] for scores in step.scaled[:, 1] for i, row in enumerate(scores) if i]
     spread = np.sqrt(np.mean([np.var(row) for row in causal]))
     weights = [softmax(row) for row in causal]

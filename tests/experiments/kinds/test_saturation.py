@@ -44,18 +44,20 @@ def test_a_kernel_without_means_or_without_quantiles_is_refused():
 
 def plain_metrics(draws, divisor, *, causal=False):
     """Every metric of draws (keys, queries, ...) from its definition, and all scores."""
-    actual = [rows_of_draw(queries, keys, divisor, causal=causal) for keys, queries, _ in draws]
-    of_draws, scores = zip(*actual, strict=True)
+    plain_draws = [
+        rows_of_draw(queries, keys, divisor, causal=causal) for keys, queries, _ in draws
+    ]
+    of_draws, scores = zip(*plain_draws, strict=True)
     means = pd.concat(map(pd.DataFrame, of_draws)).mean()
     roots = {metric.name for metric in METRICS if metric.kind == "root"}
     rows = {name: sqrt(value) if name in roots else value for name, value in means.items()}
-    actual = rows | {
+    plain_draws = rows | {
         "score_mean": np.mean(scores),
         "score_kurtosis": stats.kurtosis(np.ravel(scores)),
     }
     known = {metric.name for metric in METRICS if metric.kind != "quantile"}
-    assert actual.keys() == known - {"score_variance"}
-    return actual, scores
+    assert plain_draws.keys() == known - {"score_variance"}
+    return plain_draws, scores
 
 
 def replay(cell, trials, seed):
@@ -116,7 +118,7 @@ def test_quantiles_are_those_of_the_rows():
     for row, divisor in zip(rows, CELL.divisors(), strict=True):
         draws = [rows_of_draw(q, k, divisor, g)[0] for k, q, g in replay(CELL, 60, 6)]
         for norm, rank in itertools.product(behind, ("p10", "median", "p90")):
-            values = np.sqrt([actual[behind[norm]] for actual in draws])
+            values = np.sqrt([row_values[behind[norm]] for row_values in draws])
             expected = np.quantile(values, {"p10": 0.1, "median": 0.5, "p90": 0.9}[rank])
             error = 1e-9 if rank == "median" else 0.02
             assert row[f"{norm}_{rank}"] == pytest.approx(expected, rel=error), (norm, rank)
@@ -134,8 +136,8 @@ def test_batches_of_queries_change_no_metric(monkeypatch):
     cell = OfOneDraw(**vars(CELL) | {"n_queries": 5, "mask": "causal"})
 
     def measured():
-        actual = KERNEL.measure(cell, 1, default_rng(8))
-        return [*actual.moments.mean, actual.norms.series[0].quantile(2.5)]
+        measurement = KERNEL.measure(cell, 1, default_rng(8))
+        return [*measurement.moments.mean, measurement.norms.series[0].quantile(2.5)]
 
     whole = measured()
     monkeypatch.setattr(sampling, "_BATCH_BYTES", 8 * 14)
