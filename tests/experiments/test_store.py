@@ -132,6 +132,7 @@ def test_chunks_follow_what_measures_them_tables_no_figure_and_pictures_all_code
         "X = ```\n# VALUE\n```\n",
         "f(\n    # as:\n    ```VALUE```\n)\n",
         'X = ```as:\n```\nY = "VALUE"\nZ = ```\n```\n',
+        "defaults = {'a':\n```VALUE```\n}\n",
         "X = '```'  # don't\nY = '''\n# VALUE\n'''\n",
     ],
 )
