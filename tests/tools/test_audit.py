@@ -119,7 +119,7 @@ def test_a_mistake_of_decoding_is_told_with_its_inputs():
 
     assert audit(without_window, mask="window-16").findings == [
         "scores: q·k, expected q·k / d_k^1/2",
-        "keys: all, expected from 15 before the query's own to the query's own",
+        "keys: all, expected the query's own and 15 before it",
         "wrong in n_queries 1, n_keys 256; n_queries 1, n_keys 262",
     ]
 
@@ -149,8 +149,16 @@ def test_keys_to_the_own_one_are_told_so_where_no_later_one_exists():
     def decodes_half_a_window(q, k, v):
         return attention(q, k, v, behind=7 if q.shape[2] == 1 else 15, ahead=0)
 
-    words = "keys: from 7 before the query's own to the query's own, expected from 15 before"
+    words = "keys: the query's own and 7 before it, expected the query's own and 15 before it"
     assert words in audit(decodes_half_a_window, mask="window-16").findings[0]
+
+
+def test_audits_of_several_functions_are_a_table():
+    """pandas is no dependency of `sdpa`."""
+    pd = pytest.importorskip("pandas")
+    table = pd.concat(audit(f).to_pandas() for f in (attention, lambda *x: 0 * attention(*x)))
+    assert [*table["verdict"]] == ["right in all inputs tried", "WRONG"]
+    assert "all outputs are 0" in table["findings"].iloc[1]
 
 
 def test_changed_arguments_and_rows_that_are_no_number_are_told():

@@ -15,7 +15,7 @@ def _audited(_: Source) -> str:
     with _TABLE.open(newline="") as file:
         (row,) = (row for row in csv.DictReader(file) if row["package"] == _SHOWN)
     options = row["options"].replace("dtype=", "--dtype ").replace(", mask=", " --mask ")
-    findings = row["fact"].replace(", expected ", ",\n    expected ").replace("; ", "\n  ")
+    findings = row["fact"].replace("; ", "\n  ")
     command = f"$ sdpa audit local:attention {options}"
     return f"```text\n{command}\naudit of attention: {row['verdict']}\n  {findings}\n```"
 

@@ -15,7 +15,6 @@ from experiments.studies.libraries.functions import FUNCTIONS, Listed
 from sdpa import audit
 
 DOCS = Path(__file__).parents[3] / "docs"
-NOTHING = "no output that can be audited"
 
 
 def audited(entry: Listed) -> dict[str, str]:
@@ -23,9 +22,7 @@ def audited(entry: Listed) -> dict[str, str]:
     start = process_time()
     report = audit(entry.attention, **entry.options)
     words = report.findings or [f"{x}: {report.facts[x]}" for x in ("scores", "keys")]
-    verdict = report.verdict
-    if NOTHING in words:
-        verdict = "raises"
+    if report.verdict == "raises":
         errors = (x for x in report.facts.values() if " raises " in x)
         words = [re.sub(r"^.*? raises | \(\w+\.py, line \d+\)$", "", x) for x in errors]
     options = (f"{name}={value}" for name, value in entry.options.items())
@@ -33,7 +30,7 @@ def audited(entry: Listed) -> dict[str, str]:
     seconds = f"{process_time() - start:.1f}"
     return named(entry) | {
         "options": ", ".join(options),
-        "verdict": verdict,
+        "verdict": report.verdict,
         "fact": fact,
         "seconds": seconds,
     }
@@ -49,7 +46,7 @@ def named(entry: Listed) -> dict[str, str]:
 
 
 def faults() -> Iterable[dict[str, str]]:
-    """A row for entry fault."""
+    """A row for each fault."""
     of = {entry.attention: entry for entry in FUNCTIONS}
     for fault in FAULTS:
         confirmed, difference = fault.confirmed()

@@ -200,8 +200,10 @@ def _keys(given: list[Attention]) -> str:
         high = x.max(where=seen > 0, initial=-999)
         start = low if low > x.min() else -inf
         stop = high if high < x.max() or high == 0 else inf  # no later key may exist
-        words = f"from {_position(start)} to {_position(stop)}{place}"
-        rules[words] = (x >= low) & (x <= high)
+        words = f"from {_position(start)} to {_position(stop)}"
+        if -inf < start < stop == 0:
+            words = f"the query's own and {-start:g} before it"
+        rules[words + place] = (x >= low) & (x <= high)
     rules |= {"those of the mask": 1 - hidden, "those that the mask should hide": hidden}
     for words, mask in rules.items():
         if np.array_equal(seen, mask):

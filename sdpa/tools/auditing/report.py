@@ -41,6 +41,15 @@ class Audit:
         lines = f"audit of {self.name}: {self.verdict}", *self.findings, "what it does:", *facts
         return "\n  ".join(lines)
 
+    def to_pandas(self) -> Any:
+        """A row with name, verdict, findings and facts, as a DataFrame of pandas, which is no
+        dependency.
+        """
+        import pandas
+
+        row = {"function": self.name, "verdict": self.verdict, "findings": "; ".join(self.findings)}
+        return pandas.DataFrame([row | self.facts])
+
 
 def audit(
     attention: Function,
@@ -137,6 +146,7 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
     """Tell the facts, and what explains wrong outputs."""
     cases = audited.cases(report.findings, report.facts)
     if not cases:
+        report.verdict = "" if report.findings else "raises"
         report.findings.append("no output that can be audited")
         return
     if words := " or ".join(sorted({case.fitted.empty for case in cases} - {""})):
