@@ -49,7 +49,7 @@ def ratio(table, name):
 @cache
 def decoders():
     """All decoders of config.full.yaml."""
-    return pd.concat(results.measured for name, results in OF_FULL.items() if "language" in name)
+    return pd.concat(results.measured for results in OF_FULL.require_all("language"))
 
 
 def best(scaling=PLAIN, **axes):

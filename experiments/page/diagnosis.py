@@ -1,4 +1,4 @@
-"""The meaning of the columns of a diagnosis, and printed examples of it and of an audit.
+"""The meaning of the columns of a diagnosis, and printed examples of it.
 
 `sdpa.tools.diagnosis.QUANTITIES` declares what most columns mean; here are sizes and options.
 """

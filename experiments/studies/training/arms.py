@@ -15,8 +15,8 @@ from experiments.figures.axes import legend
 from experiments.figures.lines import plot_measured
 from experiments.figures.picture import Picture, Words
 from experiments.figures.style import UNORDERED_COLOURS, Drawing, panels
-from experiments.measuring.columns import axis_names
 from experiments.running.files import write_atomically
+from experiments.studies.training.settings import runs_of
 from experiments.tables.changes import update
 from experiments.tables.layout import csv_bytes
 from experiments.tables.study import Study
@@ -36,10 +36,18 @@ ARMS = {
     ("unscaled", "0.01", "unscaled"): "none, 100 times faster",
     ("unscaled", "0.001", "unscaled"): "none, 1000 times faster",
 }
-SETTING = (
-    *("d_k", "layers", "n_heads", "optimizer", "warmup", "clip"),
-    *("decay", "text", "steps", "initial"),
-)
+SETTING = [
+    "d_k",
+    "layers",
+    "n_heads",
+    "optimizer",
+    "warmup",
+    "clip",
+    "decay",
+    "text",
+    "steps",
+    "initial",
+]
 LOSS, GRADIENT = "final_loss", "query_gradient_median_after"
 AS_GOOD = 0.02  # the largest excess of a loss that is as good, by the plan
 VANISHED = 0.1  # of the gradient of the divided arm, by the plan
@@ -58,11 +66,7 @@ def arms(full: Study) -> pd.DataFrame:
     """The runs of all sweeps of the plan, with their arm; of a rate that two sweeps have, that with
     most runs.
     """
-    sweeps = full.require_all("fair")
-    runs = pd.concat(results.measured for results in sweeps).reset_index(drop=True)
-    others = {*axis_names(sweeps[0].experiment.cell)} - {*SETTING, *_KEYS, _RATE}
-    if mixed := [name for name in sorted(others) if len(runs[name].unique()) > 1]:
-        raise ValueError(f"expected runs that differ in {SETTING} alone, got several {mixed}")
+    runs = runs_of(full, "fair", [*SETTING, *_KEYS, _RATE])
     keys = runs[_KEYS].astype(str).agg(tuple, axis=1)
     runs["arm"] = pd.Categorical(keys.map(ARMS), [*ARMS.values()])
     if runs["arm"].isna().any():

@@ -10,14 +10,14 @@ from experiments.config.loader import load_config
 from experiments.config.paths import FULL, FULL_CONFIG
 from experiments.figures.markup import Source, markdown
 from experiments.studies import Contribution
-from experiments.studies.training import arms
-from experiments.studies.training.settings import write_settings
 from experiments.tables.reporter import Reporter
 from experiments.tables.study import Study
 
 
 def _write(results: Path, _: Reporter) -> None:
+    from experiments.studies.training import arms  # loads Matplotlib
     from experiments.studies.training.largest import write_largest  # of the experiment `language`
+    from experiments.studies.training.settings import write_settings
 
     full = Study(load_config(FULL_CONFIG), results / FULL)
     write_settings(full)
@@ -29,6 +29,8 @@ def _trained_arms(source: Source) -> str:
     """Losses of each arm of training beside the divided one at own best rates, and the excess of its
     loss at these and at one rate; in brackets where intervals overlap.
     """
+    from experiments.studies.training import arms
+
     compared = arms.comparisons(arms.arms(source.full))
     compared["setting"] = compared.apply(arms.setting_words, axis=1)
     rows = []

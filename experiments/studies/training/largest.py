@@ -8,7 +8,7 @@ QK-Clip multiplies W_Q and W_K of a head by sqrt(t / s) after a pass whose large
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from math import sqrt
+from math import inf, sqrt
 from pathlib import Path
 
 import numpy as np
@@ -35,11 +35,12 @@ _EVERY = 10  # steps from one row of the table to the next
 _RUNS = 3
 _CELL = Cell(64, 64, 0.004, (Scaling.parse("unscaled"),), initial="small")
 _DIVIDED = replace(_CELL, scaling=(Scaling.parse("d_k^1/2"),))
+# A decoder, and the largest score that QK-Clip leaves.
 ARMS = {
-    "divided by √d_k": _DIVIDED,
-    "no division": _CELL,
-    "QK-norm": replace(_DIVIDED, normalize="rms", gain="learned"),
-    "no division, QK-Clip": _CELL,
+    "divided by √d_k": (_DIVIDED, inf),
+    "no division": (_CELL, inf),
+    "QK-norm": (replace(_DIVIDED, normalize="rms", gain="learned"), inf),
+    "no division, QK-Clip": (_CELL, _LARGEST),
 }
 
 
@@ -51,7 +52,7 @@ def tabulate() -> pd.DataFrame:
 
 def _of_run(arm: str, seed: int) -> Iterator[dict[str, object]]:
     """The records of a run; runs of a seed share their start, if they have the same weights, and texts."""
-    cell = ARMS[arm]
+    cell, largest = ARMS[arm]
     rng = np.random.default_rng(seed)
     start = cell.start(rng)
     places = rng.integers(
@@ -64,8 +65,7 @@ def _of_run(arm: str, seed: int) -> Iterator[dict[str, object]]:
             means = pd.DataFrame(blocks).mean()
             loss = done.losses.mean()
             yield {"arm": arm, "step": step, "loss": loss} | means.to_dict()
-        if arm.endswith("QK-Clip"):
-            _clip(decoder, [block["largest_score"] for block in blocks])
+        _clip(decoder, [block["largest_score"] for block in blocks], largest)
 
 
 def _values(steps: Steps) -> dict[str, float]:
@@ -82,10 +82,10 @@ def _values(steps: Steps) -> dict[str, float]:
     }
 
 
-def _clip(decoder: Decoder, largest: list[float]) -> None:
+def _clip(decoder: Decoder, scores: list[float], largest: float) -> None:
     """QK-Clip, in place."""
-    for block, score in zip(decoder.blocks, largest, strict=True):
-        factor = sqrt(min(1.0, _LARGEST / score)) if score > 0 else 1.0
+    for block, score in zip(decoder.blocks, scores, strict=True):
+        factor = sqrt(min(1.0, largest / score)) if score > 0 else 1.0
         block.query[...] *= factor
         block.key[...] *= factor
 
@@ -114,7 +114,7 @@ def draw(table: pd.DataFrame) -> Drawing:
         axes[0].errorbar(rows["step"], rows["largest_score"], **look)
         axes[0].plot(rows["step"], rows["largest_score_exact"], ":", color=colour)
         axes[1].errorbar(rows["step"], rows["entropy_share"], **look)
-    axes[0].set(yscale="log", ylim=(1, None), ylabel="largest score", xlabel="steps of training")
+    axes[0].set(yscale="log", ylim=(1, None), ylabel="largest scaled score", xlabel="steps of training")
     plain_numbers(axes[0].yaxis)
     axes[1].set(ylim=(0, 1.02), ylabel="entropy of a row over ln n", xlabel="steps of training")
     legend(axes[0])

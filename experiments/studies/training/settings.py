@@ -2,6 +2,8 @@
 figure of what dividing scores by √d_k changes in their losses and gradients.
 """
 
+from collections.abc import Collection
+
 import pandas as pd
 
 from experiments.config.paths import figure_path
@@ -11,12 +13,17 @@ from experiments.figures.picture import Picture, Words
 from experiments.figures.style import INK, UNORDERED_COLOURS, Drawing, panels
 from experiments.figures.words import values_of
 from experiments.kinds.support import BOTH
+from experiments.measuring.columns import axis_names
 from experiments.running.files import write_atomically
 from experiments.tables.study import Study
 
 _ENDS = (("", ""), ("_low", "_high"), ("_high", "_low"))
 _LOSS, _GRADIENT = "final_loss", "query_gradient_median_after"
 _COLOURS = UNORDERED_COLOURS[2:4]  # of no rule in the figure beside it
+_USUAL = (
+    "steps == 400 and width == 64 and normalize == 'none' and softcap == 0 and "
+    "normalizer == 'softmax' and rate_divisor == 'unscaled' and initial_divisor == 'unscaled'"
+)
 _LEAST = 1e-10  # ratio on the axis
 _WORDS = Words(
     "The loss is mostly higher without the division, whether gradients vanish or not",
@@ -27,13 +34,27 @@ _WORDS = Words(
 )
 
 
+def runs_of(
+    full: Study, part: str, axes: Collection[str], where: str = "trials > 0"
+) -> pd.DataFrame:
+    """The runs of all sweeps with this text in their name, of which a query holds.
+
+    Raises:
+        TableError: the tables of a sweep are not sound.
+        ValueError: the runs differ in an axis that is not among these.
+    """
+    sweeps = full.require_all(part)
+    runs = pd.concat(results.measured for results in sweeps).query(where).reset_index(drop=True)
+    others = {*axis_names(sweeps[0].experiment.cell)}.difference(axes)
+    if mixed := [name for name in sorted(others) if len(runs[name].unique()) > 1]:
+        raise ValueError(f"expected runs that differ in {[*axes]} alone, got several {mixed}")
+    return runs
+
+
 def settings(full: Study) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Decoders without and with the division, each at its best rate, of most runs, by setting."""
-    runs = pd.concat(results.measured for results in full.require_all("language")).query(
-        "steps == 400 and width == 64 and normalize == 'none' and softcap == 0 and "
-        "normalizer == 'softmax' and rate_divisor == 'unscaled' and initial_divisor == 'unscaled'"
-    )
     axes = ["d_k", "layers", "n_heads", "warmup", "clip", "initial", "optimizer"]
+    runs = runs_of(full, "language", [*axes, "scaling", "learning_rate"], _USUAL)
     best = runs.sort_values(["trials", "final_loss"], ascending=[False, True])
     best = best.drop_duplicates([*axes, "scaling"]).set_index(axes)
     without, scaled = (best[best["scaling"] == rule] for rule in BOTH)
