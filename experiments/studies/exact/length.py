@@ -48,13 +48,13 @@ def draw(table: pd.DataFrame) -> Drawing:
     figure, [ax, right] = panels(2, 2, (10, 3.9))
     for name, look in {"output_rms_model": "--", "output_rms": "-"}.items():
         plot_lines(right, table, "share_of_critical", name, "n_keys", "{:,} keys", linestyle=look)
-    right.set(xlabel=_SPREAD, ylabel="r.m.s. output", xlim=(0, 2), yscale="log")
+    right.set(xlabel=_SPREAD, ylabel="r.m.s. output of attention", xlim=(0, 2), yscale="log")
     plot_lines(ax, table, "share_of_critical", "entropy_share", "n_keys", "{:,} keys")
     limit = table[table["n_keys"] == _KEYS[0]]
     ax.plot(limit["share_of_critical"], limit["limit"], ":", color=INK)
     ax.plot([0.5, 1], [0.75, 0], "o", color=INK, zorder=4)
-    ax.annotate("limit at half: 0.75", (0.5, 0.75), (9, 4), **_BESIDE)
-    ax.annotate("critical point", (1, 0), (8, 3), **_BESIDE)
+    ax.annotate("limit at half the critical spread: 0.75", (0.5, 0.75), (9, 4), **_BESIDE)
+    ax.annotate("critical spread", (1, 0), (8, 3), **_BESIDE)
     ax.set(
         xlabel=_SPREAD,
         ylabel="entropy over ln n",

@@ -65,10 +65,12 @@ def draw(table: pd.DataFrame) -> Drawing:
         ax.set_ylim(0.01, 1.2)
         plain_numbers(ax.yaxis)
         ax.axhline(1 / N_KEYS, color=INK, linestyle=":")
+        ax.text(4, 0.9 / N_KEYS, "equal weights", va="top", fontsize=9)
     axes[0].yaxis.set_major_formatter("{x:,g}")
     turns = np.array([rho**-2 - 1 for rho in (0.05, 0.1, 0.2)])  # that of 0.5 is 3
     axes[0].plot(turns, np.sqrt(2 * turns), "o", color=INK, fillstyle="none", markersize=8)
     axes[0].text(180, 150, "like d_k", ha="right", fontsize=9)
+    axes[0].text(4096, 3, "turns at the rings", ha="right", fontsize=9)
     axes[0].text(4096, 19, "like √d_k", ha="right", fontsize=9)
     legend(axes[0])
     return figure
