@@ -114,7 +114,9 @@ def draw(table: pd.DataFrame) -> Drawing:
         axes[0].errorbar(rows["step"], rows["largest_score"], **look)
         axes[0].plot(rows["step"], rows["largest_score_exact"], ":", color=colour)
         axes[1].errorbar(rows["step"], rows["entropy_share"], **look)
-    axes[0].set(yscale="log", ylim=(1, None), ylabel="largest scaled score", xlabel="steps of training")
+    axes[0].set(
+        yscale="log", ylim=(1, None), ylabel="largest scaled score", xlabel="steps of training"
+    )
     plain_numbers(axes[0].yaxis)
     axes[1].set(ylim=(0, 1.02), ylabel="entropy of a row over ln n", xlabel="steps of training")
     legend(axes[0])

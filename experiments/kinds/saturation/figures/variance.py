@@ -97,7 +97,7 @@ FIGURES = (
         finding=Finding(
             sweep="dimension",
             title="Only d_k^1/2 keeps attention equally sharp over width",
-            sentence="In textbook rows of {n_keys.most:,} keys, dividing by d_k^1/2 keeps variance, "
+            sentence="With {n_keys.most:,} random keys, dividing by d_k^1/2 keeps variance, "
             "largest weight and entropy within {within:.1%} from d_k = {d_k.least} to "
             "{d_k.most:,}; other rules change the largest weight at least {others:.1f}-fold.",
             needs={"d_k": (), "scaling": BOTH},
