@@ -64,16 +64,18 @@ def in_single(q, k, v, function=attention):
     return function(*(x.astype("f4") for x in (q, k, v)))
 
 
-def in_blocks(q, k, v, start=-np.inf, keep=True):
+def in_blocks(q, k, v, start=-np.inf, keep=True, running=True):
     """The recurrence of fused kernels: a running maximum and sum over blocks of keys, for one
-    width of all arrays; wrong without `keep`, the new scale of the output.
+    width of all arrays; wrong without `keep`, the new scale of the output, and without `running`, the
+    maximum of the blocks before.
     """
     assert q.shape[3] == v.shape[3]
     top, total, out = start, 0.0, 0.0
     for cut in range(0, k.shape[2], 64):
         block = slice(cut, cut + 64)
         scores = q @ k[:, :, block].mT / sqrt(q.shape[3])
-        new = np.maximum(top, scores.max(axis=-1, keepdims=True))
+        new = scores.max(axis=-1, keepdims=True)
+        new = np.maximum(top, new) if running else new
         shares, kept = np.exp(scores - new), np.exp(top - new)
         total = total * kept + shares.sum(axis=-1, keepdims=True)
         out = out * (kept if keep else 1) + shares @ v[:, :, block]
@@ -117,6 +119,12 @@ def of_reshaped_heads(q, k, v):
 
 def in_turn(q, k, v):
     return attention(q, *(np.tile(x, (1, 2, 1, 1)) for x in (k, v)))
+
+
+def of_layer_norms(q, k, v):
+    means = (x.mean(axis=-1, keepdims=True) for x in (q, k))
+    q, k = (x - mean for x, mean in zip((q, k), means, strict=True))
+    return of_unit_root_mean_squares(q, k, v)
 
 
 def of_unit_root_mean_squares(q, k, v):
@@ -205,6 +213,7 @@ RIGHT = [
     (changed(slopes=BY_HEAD, ahead=0), CAUSAL | {"alibi": NUMBERS}),
     (attention, {"groups": 2}),
     (of_unit_root_mean_squares, {"normalize": 8}),
+    (of_layer_norms, {"normalize": "layer"}),
     (in_blocks, {}),
     (with_bias, {"bias": BIAS}),
     (with_rope, {"rope": "half"}),

@@ -18,6 +18,7 @@ from tests.tools.audited_functions import (
     REPORTED,
     RIGHT,
     attention,
+    in_blocks,
     in_single,
     of_page,
 )
@@ -62,14 +63,23 @@ def test_each_mistake_is_found_and_no_other_claims_it(words, monkeypatch):
 
 DESCRIBED = {
     "weights sum to: 515, expected 1 outputs are no sums of v: twice v does not give twice the output "
-    "nothing found gives all outputs; errors are about 2^-2": (
+    "nothing found gives all outputs; errors are about 2^-3": (
         lambda q, k, v: attention(q, k, v) + (k.shape[2] > 300)
     ),
-    "keys: others; batch entry 0, head 0, query 0 sees [ 0 1 2 ... 12 13 14] of 16, expected all": (
+    "keys: others; batch entry 1, head 0, query 12 sees [ 0 1 2 ... 12 13 14] of 16, expected all": (
         lambda q, k, v: attention(q, k[:, :, :-1], v[:, :, :-1])
     ),
-    "q·k / d_k^1/2 keys: not told; batch entry 0, head 0, query 0 has no weight above 0 of 256, "
+    "q·k / d_k^1/2 keys: not told; batch entry 1, head 0, query 0 has no weight above 0 of 256, "
     "expected all": lambda q, k, v: attention(q, k, v, "1") / (q.shape[2] > 1),
+    "WRONG channels of v are not treated alike: reversed ones give other outputs nothing": (
+        lambda q, k, v: attention(q, k, v) * (np.arange(v.shape[3]) < 32)
+    ),
+    "values in batch entry 0: of heads [1 2 0], expected [0 1 2], counted over the batch": (
+        lambda q, k, v: attention(q, k, np.roll(v, -1, axis=1))
+    ),
+    "WRONG nothing found gives all outputs; some outputs are no number wrong in views": (
+        lambda q, k, v: attention(q, k, v) / v.flags.c_contiguous
+    ),
     "WRONG d_k 64: expected that the function returns its output alone, got tuple": (
         lambda q, *_: (q, q)
     ),
@@ -93,6 +103,9 @@ def read_side_by_side(x):
 
 
 OF_ONE_INPUT = {
+    "largest_score 20000, first_keys 128, n_queries 5, n_keys 262": (
+        partial(in_blocks, running=False)
+    ),
     "views of (batch, n, heads, d); views of (batch, heads, d, n)": (
         lambda q, k, v: attention(q, k, np.ravel(v, order="K").reshape(v.shape))  # as contiguous
     ),
@@ -186,15 +199,38 @@ def test_factors_of_gradients_are_told():
         assert actual == ["dq: no multiple of the right one"]
 
 
-def test_gradients_of_one_head_in_each_group_are_told():
-    def of_first_heads(q, k, v, upstream):
+@pytest.mark.parametrize("word, head", [("first", 0), ("last", 1)])
+def test_gradients_of_one_head_in_each_group_are_told(word, head):
+    def of_some_heads(q, k, v, upstream):
         dq, *others = backward(q, *(np.repeat(x, 2, axis=1) for x in (k, v)), upstream)
-        return dq, *(x[:, ::2] for x in others)
+        return dq, *(x[:, head::2] for x in others)
 
-    assert audit(attention, groups=2, backward=of_first_heads).findings == [
-        "dk: of the first head in each group, not their sum",
-        "dv: of the first head in each group, not their sum",
+    assert audit(attention, groups=2, backward=of_some_heads).findings == [
+        f"{name}: of the {word} head in each group, not their sum" for name in ("dk", "dv")
     ]
+
+
+def test_gradients_of_another_attention_are_told():
+    findings = audit(partial(attention, ahead=0), mask="causal", backward=backward).findings
+    assert findings == [f"d{name}: as if no key were hidden" for name in "qkv"]
+
+    def of_first_entry(q, k, v, upstream):
+        dq, dk, dv = backward(q, k, v, upstream)
+        dk[1] = 0
+        return dq, dk, dv
+
+    assert audit(attention, backward=of_first_entry).findings == [
+        "dk: right in batch entry 0 alone"
+    ]
+
+    def in_turn(q, k, v, upstream):
+        dq, dk, dv = backward(q, *(np.tile(x, (1, 2, 1, 1)) for x in (k, v)), upstream)
+        n = k.shape[1]
+        return dq, dk[:, :n] + dk[:, n:], dv[:, :n] + dv[:, n:]
+
+    words = "as if query heads read keys and values in turn"
+    findings = audit(attention, groups=2, backward=in_turn).findings
+    assert findings == [f"d{name}: {words}" for name in "qkv"]
 
 
 def test_gradients_that_are_wrong_in_long_rows_or_of_wide_values_are_told():
@@ -204,7 +240,7 @@ def test_gradients_that_are_wrong_in_long_rows_or_of_wide_values_are_told():
 
     assert audit(attention, backward=backward).findings == []
     assert audit(attention, backward=of_one_block).findings == [
-        "dk: no multiple of the right one, in n_keys 256",
+        "dk: no multiple of the right one, in n_queries 130, n_keys 262",
         "dv: 2 times the right one, in d_v 152",
     ]
 
@@ -256,9 +292,9 @@ def test_brain_floats_have_a_tolerance_of_their_own():
     actual = of_one_width(partial(in_brain_floats, factor=1.02), dtype="bfloat16").findings
     assert actual == ["scores: 0.1275 * q·k, expected 0.125 * q·k", "wrong in all inputs"]
     with_narrow_sums = partial(in_brain_floats, add=lambda *x: rounded(sum(x), "bfloat16"))
-    words, where = of_one_width(with_narrow_sums, dtype="bfloat16").findings
+    words, *_, where = of_one_width(with_narrow_sums, dtype="bfloat16").findings
     assert words == "weights sum to: no rule, expected 1"
-    assert "n_queries 5, n_keys 514" in where
+    assert where.startswith("wrong in all inputs but d_k 64")  # short rows
     other = of_one_width(in_brain_floats)
     assert other.verdict == "right in bfloat16, not in float64"
     assert other.findings == ["as if computed in bfloat16: add --dtype bfloat16"]

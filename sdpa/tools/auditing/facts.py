@@ -102,7 +102,7 @@ def _with_blocks(a: Attention, logs: Array) -> Attention:
     n_keys = logs.shape[-1]
     if not len(borders):
         return a
-    if len(borders) > n_keys // 4:
+    if len(borders) > n_keys // 4 or (np.diff(borders) == 1).any():  # single keys are no blocks
         return replace(a, coefficients={"q·k": nan})
     return replace(a, blocks=f"borders at keys {np.array2string(borders, threshold=8)} of {n_keys}")
 
@@ -235,13 +235,17 @@ def _flat(a: Attention) -> Array:
 
 
 def _other_keys(given: list[Attention]) -> str:
-    """The keys of a query that does not see those of the mask; the first that sees any."""
+    """The keys of a query that does not see those of the mask: the middle one of an input, of those
+    that see any.
+    """
     others = [
         (np.flatnonzero(a.seen[*row]), a.seen.shape[3], row)
         for a in given
         for row in np.argwhere((a.seen == a.hidden).any(axis=-1) & a.has_keys)
     ]
-    keys, n_keys, row = max(others, key=lambda other: other[0].size > 0)
+    some = [other for other in others if other[0].size] or others
+    of_input = [other for other in some if other[1] == some[0][1]]
+    keys, n_keys, row = of_input[len(of_input) // 2]
     words = "batch entry {}, head {}, query {}".format(*row)
     if not keys.size:  # zeros, or NaN, which may come from elsewhere
         return f"not told; {words} has no weight above 0 of {n_keys}"

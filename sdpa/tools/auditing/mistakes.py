@@ -50,6 +50,9 @@ MISTAKES: dict[str, Mistake] = {
         lambda a: softmax(a.masked, (1, 3), a.sink) @ a.v
     ),
     "the weights are transposed (ok1zjf/VASNet#25)": lambda a: a.weights.mT @ a.v,
+    "weights are divided once more, by their sums over queries (MenghaoGuo/PCT#13)": (
+        lambda a: a.weights / (1e-9 + a.weights.sum(axis=-2, keepdims=True)) @ a.v
+    ),
     "the softmax is taken twice (zyy-2001/DisKT#6)": lambda a: softmax(a.weights) @ a.v,
     "no softmax (PaddlePaddle/PaddleOCR#4556)": lambda a: (a.scores * a.seen) @ a.v,
     "the mask multiplies weights, after the softmax (huggingface/pytorch-image-models#2236)": (
@@ -75,5 +78,20 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "q·k is more than float16 has, before the scale (PaddlePaddle/Paddle#41933)": (
         lambda a: np.where(np.abs(a.q @ a.k.mT).max(axis=-1, keepdims=True) > 65504, 0, a.output)
+    ),
+}
+
+# By what a report says, of which output a gradient is the one.
+GRADIENTS: dict[str, Mistake] = {
+    "right": lambda a: a.output,
+    "of the first head in each group, not their sum": (
+        lambda a: a.output * (np.arange(a.q.shape[1])[:, None, None] % a.groups == 0)
+    ),
+    "of the last head in each group, not their sum": (
+        lambda a: a.output * (np.arange(1, 1 + a.q.shape[1])[:, None, None] % a.groups == 0)
+    ),
+    "as if no key were hidden": lambda a: replace(a, seen=np.ones_like(a.seen)).output,
+    "as if query heads read keys and values in turn": (
+        lambda a: replace(a, k=in_turn(a.k, a.groups), v=in_turn(a.v, a.groups)).output
     ),
 }

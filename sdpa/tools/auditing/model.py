@@ -119,6 +119,7 @@ class Attention:
         return turned | {
             "q·k": products,
             "q·k of unit vectors": _unit(q) @ _unit(k).mT,
+            "q·k after LayerNorm": _standardized(q) @ _standardized(k).mT,
             "soft cap of scaled q·k": cap * np.tanh(products * self.multiplier / cap),
             "soft cap of unscaled q·k": cap * np.tanh(products / cap),
             "q·k of visible keys": np.where(self.hidden, 0, products),
@@ -188,6 +189,12 @@ ROPES: dict[str, Callable[[Array], Sequence[Array]]] = {
 def in_turn(x: Array, groups: int) -> Array:
     """The keys or values of all heads, if heads of queries read them in turn."""
     return np.tile(x[:, ::groups], (1, groups, 1, 1))
+
+
+def _standardized(x: Array) -> Array:
+    """LayerNorm without weights."""
+    moments = x.mean(axis=-1, keepdims=True), x.std(axis=-1, keepdims=True)
+    return np.asarray((x - moments[0]) / moments[1])
 
 
 def _unit(x: Array) -> Array:

@@ -133,11 +133,15 @@ class Audited:
         swapped: tuple[int, int],
         largest_score: int = 0,
         step: int = 0,
+        first_keys: int | None = None,
+        mean: int = 0,
         **sizes: int,
     ) -> Attention:
-        """The expected attention of random arrays with a spread of scores. Beside a largest score,
-        they are near it, and more by about a step at each key, and near minus these numbers in every other
-        row; with a step, no two rows or heads have the same ones. Arrays are views of those with swapped axes.
+        """The expected attention of random arrays with a spread of scores, and values of a mean.
+
+        Beside a largest score, those of the first keys (or all) are near it, and more by about a step at each
+        key, and near minus these numbers in every other row; with a step, no two rows or heads have the same
+        ones. Arrays are views of those with swapped axes.
         """
         batch, n_heads, n_queries, n_keys, d_k, d_v = (self.sizes | sizes).values()
         multiplier = self.gain or 1 / resolve_divisor(self.scaling, d_k, n_keys)
@@ -145,12 +149,14 @@ class Audited:
         normal = np.random.default_rng([n_keys, int(spread)]).standard_normal
         q = normal((batch, n_heads, n_queries, d_k)) * size
         k, v = (normal((batch, n_heads // self.groups, n_keys, d)) for d in (d_k, d_v))
+        v += mean
         if largest_score:
             # RoPE turns the last channel least.
             root = (largest_score / multiplier) ** 0.5
             rise = step / largest_score
             rows = np.linspace(1, 1 + rise, n_heads * n_queries).reshape(n_heads, -1)
-            k[..., -1] = root * (1 + rise * (np.arange(n_keys) + k[..., -1] / 8))
+            large = root * (1 + rise * (np.arange(n_keys) + k[..., -1] / 8))
+            k[..., :first_keys, -1] = large[..., :first_keys]
             q[..., -1] = root * rows * (-1.0) ** np.arange(n_queries)
         q, k, v = (rounded(x, self.dtype).astype(float) for x in (q, k, v))
         k, v = (np.repeat(x, self.groups, axis=1) for x in (k, v))
@@ -210,16 +216,17 @@ class Audited:
             "n_queries 1, n_keys 256",  # of full pages
             "n_queries 1, n_keys 262",
             "n_queries 130, n_keys 262",
-            "n_queries 5, n_keys 514",
+            "n_queries 5, n_keys 514, mean 1, spread 1",  # sums that are large beside their terms
             f"largest_score {kind.largest_score}",
             f"largest_score {kind.largest_score}, n_queries 130, n_keys 262",  # of several blocks
+            f"largest_score {kind.largest_score}, first_keys 128, n_queries 5, n_keys 262",
             # Hidden keys are far above visible ones.
             f"largest_score {farthest}, step {farthest // 8}",
         )
         cases: list[Case] = []
         for words, sizes in self.possible(inputs).items():
-            a = self.draw(3, **sizes)
-            other = self.draw(0.5, **sizes | {"largest_score": 0})
+            a = self.draw(**{"spread": 3} | sizes)
+            other = self.draw(**sizes | {"spread": 0.5, "largest_score": 0})
             try:
                 output, weights = self.output(a), self.weights(other)
             except WrongOutputError as error:
@@ -243,6 +250,25 @@ class Audited:
             return raised(error)
         is_same = np.array_equal(output, case.output, equal_nan=True)
         return "no effect" if is_same else "reaches the output"
+
+    def sources(self, a: Attention) -> str:
+        """The heads whose values query heads read, in a batch entry where they are others; else empty.
+
+        Values are one-hot, by batch entry and head.
+        """
+        batch, n_heads, _, d_v = a.v.shape
+        marks = np.arange(batch * n_heads // self.groups)
+        expected = np.repeat(marks.reshape(batch, -1), self.groups, axis=1)
+        v = np.broadcast_to(np.eye(len(marks), d_v)[expected][:, :, None], a.v.shape)
+        shares = self.output(replace(a, v=v)).mean(axis=2)
+        actual = shares.argmax(axis=-1)
+        entry = int((actual != expected).any(axis=1).argmax())
+        if np.isnan(shares).any() or np.array_equal(actual[entry], expected[entry]):
+            return ""
+        own, others = (
+            np.array2string(x[entry], max_line_width=999, threshold=16) for x in (expected, actual)
+        )
+        return f"values in batch entry {entry}: of heads {others}, expected {own}, counted over the batch"
 
     def arrays(self, a: Attention) -> list[Array]:
         """The q, k and v that the function gets, views where those of the attention are."""

@@ -12,8 +12,8 @@ from sdpa._names import not_among
 from sdpa.row_maps import RowMap
 from sdpa.scaling import SCALED, Rule
 from sdpa.tools.auditing.facts import words_of
-from sdpa.tools.auditing.mistakes import MISTAKES
-from sdpa.tools.auditing.model import KINDS, rounded
+from sdpa.tools.auditing.mistakes import GRADIENTS, MISTAKES
+from sdpa.tools.auditing.model import KINDS, Attention, rounded
 from sdpa.tools.auditing.probes import Audited, Case, Function, raised
 
 _ROPES = "none", "half", "interleaved"
@@ -38,8 +38,8 @@ class Audit:
 
     def __str__(self) -> str:
         facts = (f"  {name}: {words}" for name, words in self.facts.items())
-        lines = f"audit of {self.name}: {self.verdict}", *self.findings, "what it does:", *facts
-        return "\n  ".join(lines)
+        lines = [f"audit of {self.name}: {self.verdict}", *self.findings]
+        return "\n  ".join([*lines, "what it does:", *facts] if self.facts else lines)
 
     def to_pandas(self) -> Any:
         """A row with name, verdict, findings and facts, as a DataFrame of pandas, which is no
@@ -57,7 +57,7 @@ def audit(
     d_k: int = 64,
     dtype: str = "float64",
     scaling: Rule = SCALED,
-    normalize: float | None = None,
+    normalize: float | str | None = None,
     mask: npt.ArrayLike = "none",
     softcap: float = 0.0,
     sink: npt.ArrayLike | None = None,
@@ -77,7 +77,8 @@ def audit(
         dtype: the type of the arrays: float64, float32, float16, or bfloat16, whose numbers are in
             arrays of float32.
         scaling, softcap, sink: what the function should have, as in `sdpa.attention_weights`.
-        normalize: in place of scaling, the gain of q and k that are divided by their lengths.
+        normalize: in place of scaling, the gain of q and k that are divided by their lengths; or `layer`
+            for LayerNorm of q and k, without weights, before the scaling.
         mask: by name as there, queries at the last positions; at the first ones with `-first`, such
             as `causal-first` (PyTorch's `is_causal`); or an array (..., n_queries, n_keys), as for
             padding, whose sizes are then those of all inputs.
@@ -104,14 +105,18 @@ def audit(
     ):
         if word not in known:
             raise ValueError(f"{option}: {not_among(word, known)}")
+    is_layer = normalize == "layer"
+    gain = None if is_layer or normalize is None else float(normalize)
     if normalize and softcap:
-        raise ValueError(f"softcap: expected 0 beside a gain of unit vectors, got {softcap}")
+        raise ValueError(f"softcap: expected 0 beside normalized q and k, got {softcap}")
     if rope != "none" and (softcap or normalize or d_k % 8):
         raise ValueError(
             f"rope: expected no soft cap, no gain, and a multiple of 8 as d_k, got {d_k}"
         )
     sinks = RowMap.with_sinks(softcap, sink).sink
-    product = "soft cap of scaled q·k" if softcap else "q·k of unit vectors" if normalize else "q·k"
+    product = "soft cap of scaled q·k" if softcap else "q·k of unit vectors" if gain else "q·k"
+    if is_layer:
+        product = "q·k after LayerNorm"
     if rope != "none":
         product = f"q·k after RoPE ({rope})"
     biases = {"slope * distance": alibi, "bias": bias}
@@ -120,7 +125,7 @@ def audit(
         dtype=dtype,
         d_k=d_k,
         scaling=scaling,
-        gain=normalize,
+        gain=gain,
         mask=mask,
         cap=softcap,
         sink=np.reshape(-math.inf if sinks is None else sinks, (-1, 1, 1)),
@@ -158,7 +163,8 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
         report.facts["NaN at hidden keys"] = audited.nan_effect(case)
     wrong = [case for case in cases if not case.is_right]
     expected = words_of([case.expected for case in cases])  # all sizes tell the rule
-    alike = words_of([case.expected for case in wrong or cases])
+    shown = [case.expected for case in wrong or cases if case.fitted.seen.any()]
+    alike = words_of(shown) if shown else {}
     facts = words_of([case.fitted for case in wrong or cases], 2 * KINDS[audited.dtype].fact)
     facts |= {x: expected[x] for x in facts if facts[x] == alike.get(x)}
     report.facts |= facts
@@ -169,7 +175,10 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
         for x, words in facts.items()
         if words != expected.get(x)
     ]
-    where = "all inputs" if len(wrong) == len(cases) else "; ".join(case.words for case in wrong)
+    right = "; ".join(case.words for case in cases if case not in wrong)
+    where = "; ".join(case.words for case in wrong)
+    if len(right) < len(where):
+        where = f"all inputs but {right}".removesuffix(" but ")
     size = np.median([case.errors(case.expected).mean() for case in wrong])
     reasons = _explained(cases, differences)
     if not reasons and (dtype := _computed_in(cases, audited.dtype, float(size))):
@@ -178,10 +187,20 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
         report.facts |= expected
         return
     about = f"errors are about 2^{np.log2(size):.0f} of the largest value"
+    unreliable: tuple[str, ...] = ()  # facts
+    if math.isinf(size):
+        about = "some outputs are no number"
+        unreliable = "keys: others", "keys: not told", "weights sum to: no rule"
     a = wrong[0].expected
+    mirrored = audited.output(replace(a, v=a.v[..., ::-1]))[..., ::-1]
     twice = audited.output(replace(a, v=2 * a.v))
+    if not np.allclose(mirrored, wrong[0].output, 0.1, 0.1, equal_nan=True):
+        differences.append("channels of v are not treated alike: reversed ones give other outputs")
+        unreliable = "keys", "weights", "blocks"  # were read in channels
     if not np.allclose(twice, 2 * wrong[0].output, 0.1, 0.1, equal_nan=True):
         differences.append("outputs are no sums of v: twice v does not give twice the output")
+    differences = [x for x in differences if not x.startswith(unreliable)]
+    differences += filter(None, [audited.sources(a)])
     nothing = [*differences, f"nothing found gives all outputs; {about}"]
     report.findings += [*(reasons or nothing), f"wrong in {where}"]
 
@@ -212,7 +231,11 @@ def _computed_in(cases: list[Case], dtype: str, size: float) -> str:
 
 def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None:
     """Tell dq, dk and dv of several sizes; those that a backward raises for are no finding."""
-    inputs = f"d_k {audited.d_k}", f"d_v {2 * audited.d_k + 24}", "n_keys 256"
+    inputs = (
+        f"d_k {audited.d_k}",
+        f"d_v {2 * audited.d_k + 24}",
+        "n_queries 130, n_keys 262",
+    )
     by_input: dict[str, dict[str, str]] = {}
     for words, sizes in audited.possible(inputs).items():
         try:
@@ -224,11 +247,13 @@ def _tell_gradients(audited: Audited, backward: Function, report: Audit) -> None
             report.facts[words] = f"backward {raised(error)}"
     for name in ("dq", "dk", "dv"):
         wrong = {words: x[name] for words, x in by_input.items() if x[name] != "right"}
-        verdict = ", ".join(dict.fromkeys(wrong.values())) or "right"
-        report.facts[name] = verdict
-        if wrong:
-            where = f", in {'; '.join(wrong)}" if len(wrong) < len(by_input) else ""
-            report.findings.append(f"{name}: {verdict}{where}")
+        by_verdict: dict[str, list[str]] = {}
+        for words, verdict in wrong.items():
+            by_verdict.setdefault(verdict, []).append(words)
+        report.facts[name] = ", ".join(by_verdict) or "right"
+        for verdict, where in by_verdict.items():
+            suffix = f", in {'; '.join(where)}" if len(where) < len(by_input) else ""
+            report.findings.append(f"{name}: {verdict}{suffix}")
 
 
 def _gradients(audited: Audited, backward: Function, sizes: dict[str, Any]) -> dict[str, str]:
@@ -237,22 +262,29 @@ def _gradients(audited: Audited, backward: Function, sizes: dict[str, Any]) -> d
     """
     a, *steps = (audited.draw(spread, **sizes) for spread in range(3, 11))
     upstream = steps[0].output
-    is_first = np.arange(upstream.shape[1])[:, None, None] % audited.groups == 0
     gradients = backward(*audited.arrays(a), rounded(upstream, audited.dtype))
-    verdicts = {}
-    for name, gradient, *directions in zip(
-        "qkv", gradients, *map(audited.arrays, steps), strict=True
-    ):
-        rates = 1e-6 * np.tensordot(directions, np.asarray(gradient, float), 4)
-        moved = [getattr(a, name) + 1e-6 * getattr(b, name) for b in steps]
-        changes = [replace(a, **{name: x}).output - a.output for x in moved]
-        verdict, of_first = (
-            _multiple(rates, np.tensordot(changes, x, 4)) for x in (upstream, upstream * is_first)
-        )
-        if of_first == "right" != verdict:
-            verdict = "of the first head in each group, not their sum"
-        verdicts[f"d{name}"] = verdict
-    return verdicts
+    return {
+        f"d{name}": _verdict(audited, a, steps, name, np.asarray(gradient, float))
+        for name, gradient in zip("qkv", gradients, strict=True)
+    }
+
+
+def _verdict(
+    audited: Audited, a: Attention, steps: list[Attention], name: str, gradient: Array
+) -> str:
+    """What a gradient is the right one of; else, how it differs from the right one."""
+    is_first = np.arange(len(a.q))[:, None, None, None] == 0
+    verdicts = []
+    for where, moving in ("", 1e-6), (" in batch entry 0 alone", 1e-6 * is_first):
+        directions = [moving * audited.arrays(x)["qkv".index(name)].astype(float) for x in steps]
+        rates = np.tensordot(directions, gradient, 4)
+        moved = [replace(a, **{name: getattr(a, name) + moving * getattr(x, name)}) for x in steps]
+        for words, output in GRADIENTS.items():
+            changes = [output(x) - output(a) for x in moved]
+            verdicts.append(_multiple(rates, np.tensordot(changes, steps[0].output, 4)))
+            if verdicts[-1] == "right":
+                return words + where
+    return verdicts[0]
 
 
 def _multiple(rates: Array, right: Array) -> str:
