@@ -49,7 +49,8 @@ def ratio(table, name):
 @cache
 def decoders():
     """All decoders of config.full.yaml."""
-    return pd.concat(results.measured for results in OF_FULL.require_all("language"))
+    named = OF_FULL.require_all(lambda sweep: sweep.name.startswith("language"))
+    return pd.concat(results.measured for results in named)
 
 
 def best(scaling=PLAIN, **axes):

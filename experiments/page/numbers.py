@@ -14,7 +14,6 @@ from experiments.measuring.metric import Metric
 from experiments.page.statements import counts, read_statements
 from experiments.tables.analyse import agreement
 from experiments.tables.results import Results
-from experiments.tables.stored import Stored
 from experiments.tables.verdicts import ALARM, verdicts
 
 _USUAL = 64  # d_k
@@ -63,12 +62,7 @@ def networks(source: Source) -> str:
     """The growth of the gradient through networks of other starts and parts, by sweep, case and rule; a
     case is named by the axes that vary in its sweep, and by its unusual values.
     """
-    full = source.full
-    sweeps = [
-        full.require(sweep.name)
-        for sweep in full.config.sweeps
-        if "growth" in sweep.figures and Stored(full.folder, sweep).sidecar.exists()
-    ]
+    sweeps = source.full.require_all(lambda sweep: "growth" in sweep.figures)
     rules = pd.concat(results[MEASURED] for results in sweeps)["scaling"].unique()
     rows = []
     for results in sweeps:

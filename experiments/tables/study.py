@@ -1,10 +1,12 @@
 """The tables of a config, read once from a folder for all that a command does."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.config.errors import TableError
 from experiments.config.loader import Config
+from experiments.config.sweep import Sweep
 from experiments.tables.stored import Stored
 
 if TYPE_CHECKING:
@@ -38,10 +40,14 @@ class Study(dict[str, "Results"]):
             raise self.unsound[name]
         return self[name]
 
-    def require_all(self, part: str) -> list["Results"]:
-        """The results of the sweeps that have this text in their name and were ever measured; `TableError`
-        if the tables of one are not sound.
+    def require_all(self, is_wanted: Callable[[Sweep], bool]) -> list["Results"]:
+        """The results of the wanted sweeps that were ever measured; `TableError` if the tables of one are
+        not sound, or without any.
         """
-        sweeps = (sweep for sweep in self.config.sweeps if part in sweep.name)
+        sweeps = filter(is_wanted, self.config.sweeps)
         written = [sweep for sweep in sweeps if Stored(self.folder, sweep).sidecar.exists()]
+        if not written:
+            raise TableError(
+                f"expected tables of a sweep that this shows in {self.folder}, got none"
+            )
         return [self.require(sweep.name) for sweep in written]
