@@ -38,7 +38,7 @@ def test_generated_parts_are_those_of_the_results():
 @shipped_only
 def test_a_table_that_a_page_lacks_is_named(tmp_path):
     shutil.copy(RESULTS / STORED_CONFIG, tmp_path)
-    message = r"^block [a-z-]+: .*\.csv is missing .*; make all writes the tables$"
+    message = r"^block [a-z-]+: .*\.csv is missing .*; make all writes tables; "
     with pytest.raises(BlockError, match=message):
         rewrite(AT_PATHS, tmp_path)
 

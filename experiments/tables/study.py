@@ -35,9 +35,11 @@ class Study(dict[str, "Results"]):
                 self.unsound[sweep.name] = error
 
     def require(self, name: str) -> "Results":
-        """The results of a sweep; `TableError` if its tables are not sound."""
+        """The results of a sweep; `TableError` if its tables are not sound, or the config lacks it."""
         if name in self.unsound:
             raise self.unsound[name]
+        if name not in self:
+            raise TableError(f"expected the sweep {name} in {self.config.path}, got none")
         return self[name]
 
     def require_all(self, is_wanted: Callable[[Sweep], bool]) -> list["Results"]:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from experiments.kinds import experiment_names
 from experiments.studies import study_names
@@ -25,6 +26,30 @@ sweeps:
     scaling: d_k^1/2
     trials: 30
 """
+# What CONTRIBUTING.md says to delete with an experiment: generated parts of docs, and studies.
+BLOCKS = {"saturation": ["dimension"], "network": ["network-growth", "networks"]}
+STUDIES = {"language": ["training"]}
+# Generates all parts of docs, and prints those that ask for a sweep of the deleted experiment.
+REWRITE = """
+import re
+from pathlib import Path
+from experiments.page import blocks
+
+pages = {path: path.read_text() for path in (*Path().glob("*.md"), *Path().glob("[dr]*/**/*.md"))}
+found = {name for text in pages.values() for name in re.findall("<!-- begin (.*) -->", text)}
+gone = found - {*blocks.BLOCKS}
+while True:
+    for name in gone:
+        blocks.BLOCKS.pop(name, None)
+        pages = {path: text.replace(f"<!-- begin {name} -->", "") for path, text in pages.items()}
+    try:
+        blocks.rewrite(pages, Path("results"))
+        break
+    except blocks.BlockError as error:
+        name = re.match("block (.*?): expected .* sweep", str(error))[1]
+        print(name)
+        gone = {name}
+"""
 
 
 def copy_without(deleted: str, folder: Path):
@@ -34,6 +59,20 @@ def copy_without(deleted: str, folder: Path):
         if path.is_file():
             shutil.copy(path, folder)
     shutil.rmtree(folder / deleted)
+
+
+def delete_sweeps(experiment: str, folder: Path):
+    """Delete its sweeps from configs, and the studies that go with it."""
+    hidden = shutil.ignore_patterns(".*")
+    shutil.copytree(ROOT / "results", folder / "results", ignore=hidden, dirs_exist_ok=True)
+    for name in ("config.full.yaml", "results/config.yaml"):
+        config = yaml.safe_load((folder / name).read_text())
+        for sweep, keys in [*config["sweeps"].items()]:
+            if keys["experiment"] == experiment:
+                del config["sweeps"][sweep]
+        (folder / name).write_text(yaml.safe_dump(config))
+    for study in STUDIES.get(experiment, []):
+        shutil.rmtree(folder / "experiments/studies" / study)
 
 
 def run_all(experiment: str, folder: Path):
@@ -51,6 +90,10 @@ def test_the_others_run_without_it_and_what_misses_it_is_a_line(deleted, tmp_pat
     ran = run_all("saturation" if deleted == "rows" else "rows", tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert (tmp_path / "results" / "mine" / "index.html").exists()
+    delete_sweeps(deleted, tmp_path)
+    rewritten = captured(sys.executable, "-c", REWRITE, cwd=tmp_path)
+    assert rewritten.stdout.split() == BLOCKS.get(deleted, []), rewritten.stderr
+    assert rewritten.returncode == 0, rewritten.stderr
 
 
 def assert_whole(folder: Path, *tests: str):
