@@ -23,7 +23,7 @@ _SHARED = "sdpa/*.py", "experiments/measuring/*.py"
 _AFTER_MEASURING = "example", "figures", "drawing", "tables", "__init__", "__main__"
 _AFTER_TABLES = "example", "figures", "drawing", "studies", "page", "commands"
 # A module is read as the body of a header. `tokenize` and `ast` would take most of a second.
-_HEADER = rb"(\n[ \t]*(?:(?:async|class|def)\b|\)).*:)"
+_HEADER = rb"(\n[ \t]*(?:(?:async|class|def)\b|\))[^#\n]*:(?:[ \t]*#.*)?)"
 _DOCSTRING = rb'\n[ \t]*r?(?>"""[\s\S]*?""")[ \t]*(?=\n)'
 _COMMENT = rb"\n[ \t]*#.*"
 _KEPT = rb"""(#.*|("{3}|'{3}|"|')(?:[^\\]|\\[\s\S])*?\3)"""  # a comment behind code, a text
