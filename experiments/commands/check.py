@@ -23,7 +23,7 @@ from experiments.config.errors import (
 from experiments.config.paths import COLUMN_FILE
 from experiments.config.sweep import Sweep
 from experiments.figures.picture import Words
-from experiments.measuring.cells import CELL, Cell
+from experiments.measuring.cells import CELL, BaseCell
 from experiments.measuring.chunk import Chunk
 from experiments.measuring.columns import describe, names
 from experiments.measuring.experiment import MEASURED
@@ -156,7 +156,7 @@ class _Rows:
     """The rows of a cell in a main table."""
 
     sweep: Sweep
-    cell: Cell
+    cell: BaseCell
     first: int  # from 1
     trials: int
     before: "pd.DataFrame"  # the measured columns

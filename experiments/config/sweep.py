@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from experiments.measuring.cells import Cell
+from experiments.measuring.cells import BaseCell
 from experiments.measuring.columns import RULES, as_json, axis_names
 from experiments.measuring.experiment import AnyExperiment
 
@@ -43,7 +43,7 @@ class Sweep:
         return spanned
 
     @cached_property
-    def cells(self) -> tuple[Cell, ...]:
+    def cells(self) -> tuple[BaseCell, ...]:
         """One cell per point of each grid, the last axis varying fastest; each has all
         rules.
         """

@@ -35,7 +35,7 @@ class Sizes(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Cell:
+class BaseCell:
     """One point of the grid of an experiment, which declares it as a frozen dataclass.
 
     Its fields are keys of a sweep in the config. `scaling` holds rules, which all apply to the same
@@ -98,15 +98,15 @@ class Cell:
         return None
 
 
-C = TypeVar("C", bound=Cell)
+C = TypeVar("C", bound=BaseCell)
 T = TypeVar("T")
 
 
-def for_cells(kind: type[C]) -> Callable[[Callable[[C], T]], Callable[[Cell], T]]:
+def for_cells(kind: type[C]) -> Callable[[Callable[[C], T]], Callable[[BaseCell], T]]:
     """Decorates a function of the cells of one class; it refuses other cells by a `TypeError`."""
 
-    def decorate(function: Callable[[C], T]) -> Callable[[Cell], T]:
-        def checked(cell: Cell) -> T:
+    def decorate(function: Callable[[C], T]) -> Callable[[BaseCell], T]:
+        def checked(cell: BaseCell) -> T:
             if not isinstance(cell, kind):
                 raise TypeError(f"expected a cell of {kind}, got {cell!r}")
             return function(cell)
@@ -116,7 +116,7 @@ def for_cells(kind: type[C]) -> Callable[[Callable[[C], T]], Callable[[Cell], T]
     return decorate
 
 
-class ScaledCell(Cell):
+class ScaledCell(BaseCell):
     """The part of all cells with scaling rules: frozen dataclasses with these attributes, as fields
     or properties.
     """
@@ -133,11 +133,11 @@ class ScaledCell(Cell):
 
     @property
     def sizes(self) -> Sizes:
-        """As `Cell.sizes`."""
+        """As `BaseCell.sizes`."""
         return Sizes(self.n_queries, self.n_keys)
 
     def by_rule(self) -> Sequence[Self]:
-        """As `Cell.by_rule`.
+        """As `BaseCell.by_rule`.
 
         >>> from experiments.measuring.sampling import SampledCell
         >>> rules = Scaling.parse("unscaled"), Scaling.parse("d_k^1/2")
@@ -147,7 +147,7 @@ class ScaledCell(Cell):
         return tuple(replace(self, **{RULES: (rule,)}) for rule in self.scaling)
 
     def row_head(self) -> Row:
-        """As `Cell.row_head`, with the name of the rule."""
+        """As `BaseCell.row_head`, with the name of the rule."""
         (rule,) = self.scaling
         return super().row_head() | {RULES: rule.name}
 

@@ -15,7 +15,7 @@ from typing import Self
 
 import numpy as np
 
-from experiments.measuring.cells import Cell
+from experiments.measuring.cells import BaseCell
 from experiments.measuring.columns import Json, as_json, axis_values, cell_fields, usual_axes
 from experiments.measuring.experiment import AnyExperiment, Measurement
 from experiments.measuring.packing import pack, unpack
@@ -27,14 +27,14 @@ class Chunk:
     """Trials of one cell that share a random stream."""
 
     experiment: AnyExperiment
-    cell: Cell  # with all rules
+    cell: BaseCell  # with all rules
     index: int  # within the cell, from 0; far larger for the chunks of a pilot
     trials: int
     seed: int  # the root of all draws
 
     @classmethod
     def of_cell(
-        cls, experiment: AnyExperiment, cell: Cell, trials: int, seed: int, first_index: int = 0
+        cls, experiment: AnyExperiment, cell: BaseCell, trials: int, seed: int, first_index: int = 0
     ) -> Iterator[Self]:
         """The chunks of a cell, in merge order: each of the cell's `chunk_trials`, the last of
         those left over.

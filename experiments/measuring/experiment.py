@@ -12,13 +12,13 @@ from typing import Generic, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 
-from experiments.measuring.cells import Cell, Row
+from experiments.measuring.cells import BaseCell, Row
 from experiments.measuring.columns import Column, axis_columns
 from experiments.measuring.metric import Metric
 
 MEASURED = "measured"  # the main table of an experiment
 
-C = TypeVar("C", bound=Cell)
+C = TypeVar("C", bound=BaseCell)
 
 
 class Measurement(Protocol):
@@ -66,7 +66,7 @@ class Experiment(Generic[C, M]):
 
 
 # Of the suite, which hands each experiment the cells of its own class alone.
-AnyExperiment: TypeAlias = Experiment[Cell, Measurement]
+AnyExperiment: TypeAlias = Experiment[BaseCell, Measurement]
 
 
 def load_experiment(name: str) -> AnyExperiment:

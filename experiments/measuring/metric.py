@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 import sdpa
-from experiments.measuring.cells import ACCURACY, Cell, Row, Sizes
+from experiments.measuring.cells import ACCURACY, BaseCell, Row, Sizes
 from experiments.measuring.columns import Column
 from experiments.measuring.intervals import (
     LEVEL,
@@ -28,7 +28,7 @@ from sdpa._arrays import FloatArray
 FEW_DRAWS = "few_draws"
 Per = Literal["row", "query", "key", "scores", "run"]
 
-OfCell = Callable[[Cell], float]  # of a cell with one scaling
+OfCell = Callable[[BaseCell], float]  # of a cell with one scaling
 End = float | Callable[[Sizes], float | FloatArray]  # of a range
 
 
@@ -49,7 +49,7 @@ class Exact:
 
 def from_theory(
     function: str,
-    arguments: Callable[[Cell], tuple[object, ...]],
+    arguments: Callable[[BaseCell], tuple[object, ...]],
     field: str = "",
 ) -> OfCell:
     """A function of `sdpa.theory` at the arguments that a cell gives, or a field of what it
@@ -62,7 +62,7 @@ def from_theory(
     nan
     """
 
-    def value(cell: Cell) -> float:
+    def value(cell: BaseCell) -> float:
         try:
             expectation = getattr(sdpa.theory, function)(*arguments(cell))
         except sdpa.theory.UnknownError:
@@ -192,7 +192,7 @@ def metric_columns(metrics: Sequence[Metric]) -> tuple[Column, ...]:
 
 def metric_row(
     metrics: Sequence[Metric],
-    cell: Cell,
+    cell: BaseCell,
     trials: int,
     estimates: Mapping[str, tuple[float, float] | Quantile],
 ) -> Row:

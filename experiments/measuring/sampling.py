@@ -110,7 +110,7 @@ class AttentionCell(ScaledCell):
 
     @property
     def seconds_per_trial(self) -> float:
-        """As `Cell.seconds_per_trial`: of a draw under all rules."""
+        """As `BaseCell.seconds_per_trial`: of a draw under all rules."""
         per_score = 0.032 * min(2 * self.d_k, self.n_keys) + 0.48 * self.score_arrays
         rows = (1 + len(self.scaling)) * self.n_queries
         per_draw = 8 * (self.numbers + self.n_queries * self.n_keys)
@@ -118,7 +118,7 @@ class AttentionCell(ScaledCell):
 
     @property
     def memory(self) -> int:
-        """As `Cell.memory`: a batch, the kernel's tiles, and the values of all rows and draws."""
+        """As `BaseCell.memory`: a batch, the kernel's tiles, and the values of all rows and draws."""
         trials, rules, chunk = self.batch_trials, len(self.scaling), self.chunk_trials
         rows = trials * self.batch_queries
         tile = min(tile_rows(self.n_keys, with_gradient=True), rows)
@@ -291,7 +291,7 @@ class SampledCell(AttentionCell):
         return PairLaw(self.inputs, *(getattr(self, field.name) for field in fields(PairLaw)[1:]))
 
     def problem(self) -> str | None:
-        """As `Cell.problem`: the law excludes a combination, or a query has no own key.
+        """As `BaseCell.problem`: the law excludes a combination, or a query has no own key.
 
         >>> SampledCell(d_k=4, n_keys=3, n_queries=5, correlation=0.5, scaling=()).problem()
         'n_queries: got 5, expected at most n_keys = 3 beside a correlation (64 by default)'

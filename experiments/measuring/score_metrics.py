@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
-from experiments.measuring.cells import Cell
+from experiments.measuring.cells import BaseCell
 from experiments.measuring.intervals import MIN_DRAWS_OF_FOURTH_POWERS
 from experiments.measuring.metric import Exact, Metric, from_theory
 from experiments.measuring.moments import Estimate, ScoreMoments
@@ -35,7 +35,7 @@ class _CellWithLaw(Protocol):
 
 
 def _exact(name: str, formula: str) -> Exact:
-    def arguments(cell: Cell) -> tuple[object, ...]:
+    def arguments(cell: BaseCell) -> tuple[object, ...]:
         if not isinstance(cell, _CellWithLaw):
             raise TypeError(f"expected a cell with a joint law, got {cell!r}")
         # no divisor changes the kurtosis

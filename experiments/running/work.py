@@ -24,7 +24,7 @@ from typing import Protocol
 
 from experiments.config.errors import MeasurementError
 from experiments.config.sweep import Sweep
-from experiments.measuring.cells import Cell
+from experiments.measuring.cells import BaseCell
 from experiments.measuring.chunk import Chunk
 from experiments.measuring.columns import describe
 from experiments.measuring.experiment import MEASURED, Measurement
@@ -132,7 +132,7 @@ def find_work(store: Store, sweeps: Sequence[Sweep]) -> Work:
     return work
 
 
-def pilot_chunks(sweep: Sweep, cell: Cell) -> list[Chunk]:
+def pilot_chunks(sweep: Sweep, cell: BaseCell) -> list[Chunk]:
     """The chunks of a cell's pilot, of 200 trials together; none for a sweep that names its number
     of trials.
     """
@@ -142,7 +142,7 @@ def pilot_chunks(sweep: Sweep, cell: Cell) -> list[Chunk]:
     return list(Chunk.of_cell(sweep.experiment, cell, PILOT_TRIALS, sweep.seed, first))
 
 
-def cell_chunks(store: Store, sweep: Sweep, cell: Cell) -> list[Chunk]:
+def cell_chunks(store: Store, sweep: Sweep, cell: BaseCell) -> list[Chunk]:
     """The chunks of a cell, in merge order; in a sweep with a precision, its trials follow from
     the pilot, which must be in the store.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from experiments.measuring.cells import RULE_COLUMNS, Cell
+from experiments.measuring.cells import RULE_COLUMNS, BaseCell
 from experiments.measuring.columns import Column, axis_columns
 from experiments.measuring.experiment import MEASURED
 from experiments.tables.results import Results
@@ -40,7 +40,7 @@ class Derived:
     without: str = ""
     judge: Callable[[Results], pd.DataFrame] | None = None
 
-    def columns(self, cell: type[Cell]) -> list[Column]:
+    def columns(self, cell: type[BaseCell]) -> list[Column]:
         """All columns of the table for cells of a class."""
         axes = [axis for axis in axis_columns(cell) if axis.name != self.without]
         hidden = {*RULE_COLUMNS}.difference(cell.shows)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from experiments.config.sweep import Sweep
-from experiments.measuring.cells import Cell
+from experiments.measuring.cells import BaseCell
 from experiments.measuring.columns import as_json, axis_names, defaults
 from experiments.measuring.experiment import MEASURED, AnyExperiment
 from experiments.measuring.metric import Metric, relative_error
@@ -25,7 +25,7 @@ class SweepAxes:
     usual: Mapping[str, float | str | None]
 
     @classmethod
-    def of_cell(cls, cell: type[Cell]) -> "SweepAxes":
+    def of_cell(cls, cell: type[BaseCell]) -> "SweepAxes":
         """The axes that a class of cells declares.
 
         >>> from experiments.measuring.sampling import SampledCell

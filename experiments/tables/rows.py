@@ -14,7 +14,7 @@ import pandas as pd
 
 from experiments.config.errors import MeasurementError, TableError
 from experiments.config.sweep import Sweep
-from experiments.measuring.cells import CELL, Cell, Row, Sizes
+from experiments.measuring.cells import CELL, BaseCell, Row, Sizes
 from experiments.measuring.columns import RULES, axis_names, describe, names, usual_axes, written
 from experiments.measuring.experiment import MEASURED, AnyExperiment, Measurement
 from experiments.measuring.intervals import mean_interval
@@ -22,7 +22,7 @@ from sdpa._arrays import FloatArray
 
 
 def tabulated(
-    experiment: AnyExperiment, cells: Iterable[Cell], measurements: Iterable[Measurement]
+    experiment: AnyExperiment, cells: Iterable[BaseCell], measurements: Iterable[Measurement]
 ) -> dict[str, pd.DataFrame]:
     """The tables of cells of an experiment from the merged measurement of each, in order, by kind;
     without exact values. The function reads measurements one at a time.

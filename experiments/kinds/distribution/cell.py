@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge, Le
 
-from experiments.measuring.cells import Cell as BaseCell
-from experiments.measuring.cells import Row
+from experiments.measuring.cells import BaseCell, Row
 from experiments.measuring.columns import Column, Meaning
 from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.intervals import MIN_TRIALS
@@ -61,17 +60,17 @@ class Cell(BaseCell):
 
     @property
     def chunk_trials(self) -> int:
-        """As `Cell.chunk_trials`: 16 batches."""
+        """As `BaseCell.chunk_trials`: 16 batches."""
         return _CHUNK_BATCHES * self.batch_trials
 
     @property
     def seconds_per_trial(self) -> float:
-        """As `Cell.seconds_per_trial`."""
+        """As `BaseCell.seconds_per_trial`."""
         return 1e-8 * (self.numbers + 6)
 
     @property
     def memory(self) -> int:
-        """As `Cell.memory`: a batch, its powers, and the bins."""
+        """As `BaseCell.memory`: a batch, its powers, and the bins."""
         return 8 * (self.batch_trials * (self.numbers + 18) + 16 * BINS)
 
 

@@ -63,7 +63,7 @@ class Cell(AttentionCell):
         return self.d_model * query, self.d_model * key
 
     def problem(self) -> str | None:
-        """As `Cell.problem`: heads of unequal width, or more queries than tokens."""
+        """As `BaseCell.problem`: heads of unequal width, or more queries than tokens."""
         if self.d_model % self.n_heads:
             return f"n_heads: expected a divisor of d_model, got {self.n_heads} and {self.d_model}"
         if self.n_queries > self.n_keys:

@@ -155,7 +155,7 @@ class Cell(ScaledCell):
         return {name: getattr(self, name).divisor(self.d_k, self.n_keys) for name in names}
 
     def problem(self) -> str | None:
-        """As `Cell.problem`."""
+        """As `BaseCell.problem`."""
         if self.d_k % 2:
             return f"d_k: expected an even number, for RoPE, got {self.d_k}"
         if self.width % self.n_heads:
@@ -170,12 +170,12 @@ class Cell(ScaledCell):
 
     @property
     def chunk_trials(self) -> int:
-        """As `Cell.chunk_trials`: a run."""
+        """As `BaseCell.chunk_trials`: a run."""
         return 1
 
     @property
     def seconds_per_trial(self) -> float:
-        """As `Cell.seconds_per_trial`."""
+        """As `BaseCell.seconds_per_trial`."""
         tokens = self.n_sequences * self.n_keys
         work = 3 * tokens * self._matrices
         rows = 3 * tokens * self.n_keys * (self.n_heads * (self.d_k + 20) + self.width)
@@ -184,7 +184,7 @@ class Cell(ScaledCell):
 
     @property
     def memory(self) -> int:
-        """As `Cell.memory`: weights with gradients and sums, and all steps of a batch."""
+        """As `BaseCell.memory`: weights with gradients and sums, and all steps of a batch."""
         tokens = max(self.n_sequences, TESTED) * self.n_keys
         per_token = 30 * self.width + 8 * self.n_heads * self.d_k + 12 * self.width
         rows = 4 * self.n_heads * tokens * self.n_keys

@@ -79,12 +79,12 @@ class Cell(SampledCell):
 
     @property
     def sizes(self) -> Sizes:
-        """As `Cell.sizes`: under sigmoid, each key may have the weight 1."""
+        """As `BaseCell.sizes`: under sigmoid, each key may have the weight 1."""
         mass = self.n_keys if self.normalizer.name == "sigmoid" else 1
         return super().sizes._replace(mass=mass)
 
     def problem(self) -> str | None:
-        """As `Cell.problem`; a sink needs softmax."""
+        """As `BaseCell.problem`; a sink needs softmax."""
         if message := super().problem():
             return message
         try:

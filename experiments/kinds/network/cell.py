@@ -95,17 +95,17 @@ class Cell(ScaledCell):
 
     @property
     def chunk_trials(self) -> int:
-        """As `Cell.chunk_trials`."""
+        """As `BaseCell.chunk_trials`."""
         return int(max(1, min(_MOST_TRIALS, _CHUNK_WORK // self._work)))
 
     @property
     def seconds_per_trial(self) -> float:
-        """As `Cell.seconds_per_trial`."""
+        """As `BaseCell.seconds_per_trial`."""
         return len(self.scaling) * (1e-3 * self.layers + 1.5e-10 * self._work)
 
     @property
     def memory(self) -> int:
-        """As `Cell.memory`: all matrices and steps under one rule, the values of all trials, and the
+        """As `BaseCell.memory`: all matrices and steps under one rule, the values of all trials, and the
         arrays of rows of one layer on its way back.
         """
         token_values = self.n_keys * (26 * self.width + 9 * self.hidden)
@@ -127,7 +127,7 @@ class Cell(ScaledCell):
         return self.layers * (3 * self.n_keys * self._matrices + row_multiplications)
 
     def problem(self) -> str | None:
-        """As `Cell.problem`: a stream of one entry, which norms make 1 or -1, or an odd d_k
+        """As `BaseCell.problem`: a stream of one entry, which norms make 1 or -1, or an odd d_k
         beside a rotation.
         """
         if self.width < 2:

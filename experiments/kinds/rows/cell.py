@@ -25,21 +25,21 @@ class Cell(SampledCell):
 
     @property
     def chunk_trials(self) -> int:
-        """As `Cell.chunk_trials`: one batch."""
+        """As `BaseCell.chunk_trials`: one batch."""
         return self.batch_trials
 
     @property
     def seconds_per_trial(self) -> float:
-        """As `Cell.seconds_per_trial`: the rows of the table take most of it."""
+        """As `BaseCell.seconds_per_trial`: the rows of the table take most of it."""
         return 1e-8 * self.numbers + 1e-5 * len(self.scaling) * self.n_scores
 
     @property
     def memory(self) -> int:
-        """As `Cell.memory`: entries and scores of a batch, and their copies."""
+        """As `BaseCell.memory`: entries and scores of a batch, and their copies."""
         return 16 * self.batch_trials * (self.entries + self.n_queries * self.n_keys)
 
     def table_rows(self, trials: int) -> int:
-        """As `Cell.table_rows`: one for each rule and score."""
+        """As `BaseCell.table_rows`: one for each rule and score."""
         return len(self.scaling) * trials * self.n_scores
 
 

@@ -24,7 +24,7 @@ from experiments.figures.style import (
 from experiments.figures.words import divided, named, values_of
 from experiments.kinds.figures import FIGURES
 from experiments.kinds.support import is_few
-from experiments.measuring.cells import CELL, Cell
+from experiments.measuring.cells import CELL, BaseCell
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.measuring.sampling import SampledCell
 from experiments.tables.crossings import EQUAL, NORM_STATISTICS, NORMS
@@ -241,7 +241,7 @@ def _plot_contours(ax: Axes, shares: pd.DataFrame) -> None:
 
 def _plot_freezing(
     ax: Axes,
-    cell: Cell,
+    cell: BaseCell,
     shown: pd.DataFrame,
 ) -> bool:
     """The line query_std key_std d_k^(1/2 - p) = sqrt(2 ln n_keys), in the plane of a cell and its
