@@ -157,7 +157,7 @@ def _do(job: Job, *steps: Callable[[Job], None]) -> None:
 def _draw(job: Job) -> None:
     from experiments.figures.draw import draw_sweeps
 
-    draw_sweeps(job.study, job.sweeps, jobs=job.jobs, formats=job.formats, report=job.report)
+    draw_sweeps(job.all_results, job.sweeps, jobs=job.jobs, formats=job.formats, report=job.report)
 
 
 def _check_studies(job: Job) -> None:
@@ -175,7 +175,7 @@ def _name_leftovers(job: Job) -> None:
 def _page(job: Job) -> None:
     from experiments.page.index import write_page
 
-    write_page(job.study, job.names, job.report)
+    write_page(job.all_results, job.names, job.report)
     job.report.next(f"open {job.results / 'index.html'} in a browser")
 
 

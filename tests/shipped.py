@@ -14,13 +14,13 @@ import pytest
 from experiments.config.errors import TableError
 from experiments.config.loader import load_config
 from experiments.config.paths import FULL, FULL_CONFIG, STORED_CONFIG
-from experiments.tables.study import Study
+from experiments.tables.all_results import AllResults
 from tests.suite_process import ROOT
 
 RESULTS = ROOT / "results"
 CONFIG = load_config(RESULTS / STORED_CONFIG)
-STUDY = Study(CONFIG, RESULTS)
-OF_FULL = Study(load_config(FULL_CONFIG), RESULTS / FULL)
+OF_CONFIG = AllResults(CONFIG, RESULTS)
+OF_FULL = AllResults(load_config(FULL_CONFIG), RESULTS / FULL)
 
 
 def _skip(reason):
@@ -35,10 +35,10 @@ def tables_of_results():
     """
     try:
         for sweep in CONFIG.sweeps:
-            STUDY.require(sweep.name)
+            OF_CONFIG.require(sweep.name)
     except TableError as error:
         _skip(f"results/ is incomplete: {error}")
-    return STUDY
+    return OF_CONFIG
 
 
 def _are_committed():

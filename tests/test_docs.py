@@ -21,7 +21,7 @@ from sdpa import LAWS, PairLaw, Scaling
 from sdpa.scaling import FUNCTIONS
 from sdpa.theory import attention_expectations, limits
 from tests.prose import PAGES
-from tests.shipped import IS_SHIPPED, RESULTS, STUDY, shipped_only
+from tests.shipped import IS_SHIPPED, OF_CONFIG, RESULTS, shipped_only
 from tests.suite_process import ROOT
 
 DOCS, OF_CASES = ROOT / "docs", PAGES["docs/cases.md"]
@@ -94,7 +94,7 @@ def test_deployed_scales_and_bugs_are_what_their_rules_give():
 def test_the_exact_crossing_is_one_number_in_all_tables():
     """Tables interpolate it between their d_k; its first two digits are those of theory."""
     for sweep in ("crossing", "dimension", "phase"):
-        rows = STUDY[sweep]["crossings"].query(
+        rows = OF_CONFIG[sweep]["crossings"].query(
             f"norm == 'query_gradient' and statistic == 'median' and level == {EQUAL}"
         )
         known = rows.dropna(subset="crossing_exact").query("n_keys >= 8").set_index("n_keys")

@@ -18,7 +18,7 @@ from experiments.measuring.columns import as_json, defaults
 from experiments.measuring.experiment import load_experiment
 from sdpa import PairLaw, softmax, theory
 from tests.prose import agrees, numbers, plain
-from tests.shipped import OF_FULL, RESULTS, ROOT, STUDY, shipped_only
+from tests.shipped import OF_CONFIG, OF_FULL, RESULTS, ROOT, shipped_only
 
 PLAIN, SCALED = BOTH
 SOURCES = yaml.safe_load((ROOT / "docs/numbers.yaml").read_text())
@@ -169,7 +169,7 @@ def fair(initial, scaling, rate_divisor=None):
 
 
 NAMES = globals() | {
-    "STUDY": STUDY,
+    "OF_CONFIG": OF_CONFIG,
     "EXACT": tables("exact"),
     **{name.upper(): pd.read_csv(ROOT / "docs" / f"{name}.csv") for name in ("audited", "faults")},
     "theory": theory,

@@ -21,11 +21,11 @@ from experiments.page.provenance import provenance
 from experiments.page.quiz import questions
 from experiments.page.sections import few_rows
 from experiments.page.statements import read_statements
+from experiments.tables.all_results import AllResults
 from experiments.tables.analyse import agreement, columns_of
 from experiments.tables.layout import written_columns
 from experiments.tables.results import Results
 from experiments.tables.stored import Stored
-from experiments.tables.study import Study
 from sdpa.theory import attention_expectations
 from tests.page_text import as_shown, assert_whole, words
 from tests.shipped import CONFIG, OF_FULL, RESULTS, ROOT, shipped_only, tables_of_results
@@ -139,7 +139,7 @@ def test_the_shipped_page_is_that_of_the_shipped_results():
             assert (png.info["Title"], png.info["Description"]) == picture.words[:2]
     _, rows = few_rows(TABLES["dimension"], ["max_weight"])
     assert all(f"{row[-1].text}exact {row[-1].exact}" in plain for row in rows)
-    made = provenance(Study(CONFIG, RESULTS))
+    made = provenance(AllResults(CONFIG, RESULTS))
     codes = [sweep.pop("measuring code") for sweep in made.sweeps]
     assert all(code in plain for code in codes)  # also one that looks like a number
     for value in (made.check.verdict(), *(v for sweep in made.sweeps for v in sweep.values())):

@@ -32,12 +32,12 @@ from experiments.measuring.processor import is_supported
 from experiments.running.fingerprint import hash_of, measuring_source
 from experiments.running.work import merged
 from experiments.running.workers import helpers, machine_memory
+from experiments.tables.all_results import AllResults
 from experiments.tables.changes import ROUNDING, change_of
 from experiments.tables.layout import csv_bytes, written_columns
 from experiments.tables.products import Product, build
 from experiments.tables.reporter import FLAGGED
 from experiments.tables.stored import Stored, read_sidecar
-from experiments.tables.study import Study
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,18 +57,20 @@ def write_columns(job: Job) -> None:
     Raises:
         BusyError: another run uses the results folder.
     """
-    study, folder = job.study, job.results
-    if study:
-        inputs = tuple(Stored(folder, results.sweep).sidecar for results in study.values())
-        made = Product((folder / COLUMN_FILE,), partial(_columns, study), inputs, study.config.text)
+    all_results, folder = job.all_results, job.results
+    if all_results:
+        inputs = tuple(Stored(folder, results.sweep).sidecar for results in all_results.values())
+        made = Product(
+            (folder / COLUMN_FILE,), partial(_columns, all_results), inputs, all_results.config.text
+        )
         build(folder, [made], job.report, phase="tables", quietly=True)
 
 
-def _columns(study: Study) -> list[bytes]:
+def _columns(all_results: AllResults) -> list[bytes]:
     """The content of columns.csv."""
     from experiments.tables.analyse import described
 
-    return [csv_bytes(described([*study.values()]))]
+    return [csv_bytes(described([*all_results.values()]))]
 
 
 def check(job: Job) -> None:
@@ -82,18 +84,18 @@ def check(job: Job) -> None:
         DisagreementError: measured and exact values are too far apart, or a row of the sample has
             other values than its table.
     """
-    study, report = job.study, job.report
+    all_results, report = job.all_results, job.report
     whole: list[str] = []
 
     def check_sweep(sweep: Sweep) -> None:
-        read = study.require(sweep.name)
+        read = all_results.require(sweep.name)
         rows = counted(len(read.measured), "row")
         cells = counted(len(sweep.cells), "cell")
         report.detail(f"checked {sweep.name}: {rows} for {cells}, unaltered")
         if lost := read.lacking():
             lacks = f"{sweep.name}: its table lacks {', '.join(lost)}"
             report.flag(f"{lacks}, which is not tested; run measures it")
-        if failed := read_sidecar(Stored(study.folder, sweep).sidecar).get("failed"):
+        if failed := read_sidecar(Stored(all_results.folder, sweep).sidecar).get("failed"):
             raise TableError("\n".join(failed))
         if sweep.experiment.has_precision and sweep.trials < MIN_TRIALS:
             few = f"{sweep.name}: intervals of {counted(sweep.trials, 'trial')} are not reliable"
@@ -105,7 +107,7 @@ def check(job: Job) -> None:
             return
         from experiments.tables.analyse import agreement
 
-        together = agreement(study[name] for name in whole)
+        together = agreement(all_results[name] for name in whole)
         report.verdict("checked", f"{counted(len(whole), 'sweep')}, unaltered")
         if alarm := together.alarm():
             raise DisagreementError(alarm)
@@ -128,7 +130,7 @@ def check_figures(job: Job) -> None:
     """
     from experiments.figures.draw import figure_products
 
-    read = [job.study[sweep.name] for sweep in job.sweeps if sweep.name in job.study]
+    read = [job.all_results[sweep.name] for sweep in job.sweeps if sweep.name in job.all_results]
     missing = []
     for product in figure_products(job.results, read):
         path = product.files[0]
@@ -201,7 +203,9 @@ def measure_again(job: Job) -> None:
     """
     work = job.work()
     due = [sweep.name for sweep in job.sweeps if not work.is_complete(sweep)]
-    rows = [sample for name in due if name in job.study for sample in _rows(job.study[name])]
+    rows = [
+        sample for name in due if name in job.all_results for sample in _rows(job.all_results[name])
+    ]
     chosen = _chosen(rows)
     total = sum(sample.seconds for sample in chosen)
     differences: list[str] = []

@@ -28,13 +28,13 @@ from experiments.figures.picture import Drawing
 from experiments.kinds.figures import FIGURES
 from experiments.running.files import locked, require_folder, write_atomically
 from experiments.running.workers import LocalWorkers, default_jobs
+from experiments.tables.all_results import AllResults
 from experiments.tables.reporter import Reporter
-from experiments.tables.study import Study
 
 _MAPPINGS_FOLDER = SHIPPED_RESULTS / PYTHON
 
 
-class RunResults(Study):
+class RunResults(AllResults):
     """The results of all sweeps of a config, by name, and their drawings.
 
     `results["wide"].measured` is the table of the sweep `wide`, as a data frame. The tables are in

@@ -11,8 +11,8 @@ from experiments.config.sweep import Sweep
 from experiments.running.store import Store
 from experiments.running.work import Work, Workers, find_work
 from experiments.running.workers import LocalWorkers
+from experiments.tables.all_results import AllResults
 from experiments.tables.reporter import Reporter
-from experiments.tables.study import Study
 
 _ONE_WORKER = LocalWorkers(1)
 
@@ -46,9 +46,9 @@ class Job:
         return [sweep for sweep in every if not self.names or sweep.name in self.names]
 
     @cached_property
-    def study(self) -> Study:
+    def all_results(self) -> AllResults:
         """The results of all sweeps of the config."""
-        return Study(self.config, self.results)
+        return AllResults(self.config, self.results)
 
     @property
     def store(self) -> Store:

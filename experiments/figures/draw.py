@@ -15,11 +15,11 @@ from experiments.figures.captions import words_of
 from experiments.figures.picture import Drawing, Picture, Words
 from experiments.figures.shown import Shown, shown
 from experiments.kinds.figures import FIGURES
+from experiments.tables.all_results import AllResults
 from experiments.tables.products import Product, build
 from experiments.tables.reporter import Reporter
 from experiments.tables.results import Results
 from experiments.tables.stored import Stored
-from experiments.tables.study import Study
 
 _MOST_TITLES = 3  # in the summary
 _SWEEPS = {figure.finding.sweep for figure in FIGURES.values() if figure.finding}
@@ -27,7 +27,7 @@ _NOTHING_TO_DO = "Plain titles stand instead; nothing needs to be done."
 
 
 def draw_sweeps(
-    study: Study,
+    all_results: AllResults,
     sweeps: Sequence[Sweep],
     *,
     jobs: int | None = None,
@@ -39,11 +39,11 @@ def draw_sweeps(
     Raises:
         TableError: a sweep has no sound table; the figures of all others are drawn.
     """
-    folder = study.folder
-    sound = [study[sweep.name] for sweep in sweeps if sweep.name in study]
+    folder = all_results.folder
+    sound = [all_results[sweep.name] for sweep in sweeps if sweep.name in all_results]
     products = [*figure_products(folder, sound, formats)]
     # An unsound table is an error, after the figures of all others.
-    required = [partial(study.require, sweep.name) for sweep in sweeps]
+    required = [partial(all_results.require, sweep.name) for sweep in sweeps]
     attempt([partial(build, folder, products, report, phase="figures", jobs=jobs), *required])
     words = [product.parameters for product in products]
     titles = dict.fromkeys(text.title for text in words if text.is_found)
@@ -51,7 +51,7 @@ def draw_sweeps(
         report.verdict("found", title)
     # Other folders have the results of a config that may lack any of these sweeps.
     is_main = folder.resolve() == SHIPPED_RESULTS.resolve()
-    names = {sweep.name for sweep in study.config.sweeps}
+    names = {sweep.name for sweep in all_results.config.sweeps}
     for line in [*lacking(sound), *left_out(words, _SWEEPS - names if is_main else ())]:
         report.verdict("left out", line, None)
 

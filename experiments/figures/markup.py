@@ -10,7 +10,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from experiments.figures.formulas import html
-from experiments.tables.study import Study
+from experiments.tables.all_results import AllResults
 
 _NUMBERS = (
     (r"(?<![\w.)])-(?=\d)|(?<=\de)-(?=\d)", "−"),
@@ -24,8 +24,8 @@ class Source(NamedTuple):
     the folder of the page, where links start.
     """
 
-    study: Study
-    full: Study
+    shipped: AllResults
+    full: AllResults
     page: Path
 
     def link(self, path: Path) -> str:

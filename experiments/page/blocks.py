@@ -23,7 +23,7 @@ from experiments.page.diagnosis import (
 )
 from experiments.page.glossary import GLOSSARY
 from experiments.studies import contributions
-from experiments.tables.study import Study
+from experiments.tables.all_results import AllResults
 
 _BLOCK = re.compile(r"(<!-- begin (?P<name>[a-z-]+) -->\n).*?(<!-- end (?P=name) -->)", re.DOTALL)
 
@@ -42,8 +42,8 @@ def rewrite(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
         BlockError: a block does not have exactly one marker in all pages together, or the results
             lack a table that it shows.
     """
-    study = Study(load_config(results / STORED_CONFIG), results)
-    full = Study(load_config(FULL_CONFIG), results / FULL)
+    shipped = AllResults(load_config(results / STORED_CONFIG), results)
+    full = AllResults(load_config(FULL_CONFIG), results / FULL)
     names = sorted(match["name"] for text in pages.values() for match in _BLOCK.finditer(text))
     if names != sorted(BLOCKS):
         raise BlockError(
@@ -51,7 +51,7 @@ def rewrite(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
         )
     filled = {}
     for path, text in pages.items():
-        source = Source(study, full, path.parent)
+        source = Source(shipped, full, path.parent)
 
         def block(match: re.Match[str], source: Source = source) -> str:
             name = match["name"]
@@ -67,9 +67,9 @@ def rewrite(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
 
 def _gallery(source: Source) -> str:
     """The figures of all sweeps: title, first sentence and picture, and a link to the table."""
-    folder = source.study.folder
+    folder = source.shipped.folder
     sections = []
-    for name, results in source.study.items():
+    for name, results in source.shipped.items():
         for picture in pictures_of(folder, results):
             title, caption = map(formulas, picture.words[:2])
             sentence = caption.splitlines()[0].rstrip(".")

@@ -22,44 +22,44 @@ from experiments.page.quiz import questions
 from experiments.page.sections import Section, section_of
 from experiments.page.statements import grouped, table_path
 from experiments.running.fingerprint import versions
+from experiments.tables.all_results import AllResults
 from experiments.tables.products import MADE_WITH, IncompleteError, Product, build
 from experiments.tables.reporter import Reporter
 from experiments.tables.stored import Stored
-from experiments.tables.study import Study
 from sdpa.scaling import SCALED
 
 
-def write_page(study: Study, first: Collection[str], report: Reporter) -> None:
+def write_page(all_results: AllResults, first: Collection[str], report: Reporter) -> None:
     """Write index.html from tables, figures and published statements if one of them changed."""
-    folder = study.folder
-    unsound = map(str, study.unsound.values())
-    config = study.config
+    folder = all_results.folder
+    unsound = map(str, all_results.unsound.values())
+    config = all_results.config
     options = [config.text, config.path.as_posix(), str(folder), *first, *unsound]
-    sources = tuple(_sources(study))
+    sources = tuple(_sources(all_results))
     path = folder / "index.html"
-    page = Product((path,), lambda: [make_page(study, first)], sources, options)
+    page = Product((path,), lambda: [make_page(all_results, first)], sources, options)
     build(folder, [page], report, phase="page", quietly=True)
 
 
-def _sources(study: Study) -> Iterator[Path]:
+def _sources(all_results: AllResults) -> Iterator[Path]:
     """Every file whose content appears on the page; the JSON of a sweep vouches for its tables, and a
     picture has its words in it.
     """
-    yield table_path(study.folder)
-    yield from (Stored(study.folder, sweep).sidecar for sweep in study.config.sweeps)
-    yield from sorted((study.folder / FIGURE_FOLDER).rglob("*.png"))
-    for picture in chain.from_iterable(study_pictures(study.folder).values()):
-        yield study.folder / picture.file
+    yield table_path(all_results.folder)
+    yield from (Stored(all_results.folder, sweep).sidecar for sweep in all_results.config.sweeps)
+    yield from sorted((all_results.folder / FIGURE_FOLDER).rglob("*.png"))
+    for picture in chain.from_iterable(study_pictures(all_results.folder).values()):
+        yield all_results.folder / picture.file
 
 
-def make_page(study: Study, first: Collection[str] = ()) -> bytes:
+def make_page(all_results: AllResults, first: Collection[str] = ()) -> bytes:
     """The page of a config's results, as UTF-8 bytes.
 
     Styles, scripts and the first figures are part of the file; further figures, and tables, are
     files beside it. A notice at its top names the sweeps without sound tables.
 
     Args:
-        study: the results, whose folder also has the figures. The page shows the path of its config as
+        all_results: the results, whose folder also has the figures. The page shows the path of its config as
             given, as it does the folder.
         first: names of the sweeps that the page begins with.
 
@@ -75,22 +75,24 @@ def make_page(study: Study, first: Collection[str] = ()) -> bytes:
             failed.append(in_part(f"page, section {name}", error))
             return instead
 
-    folder = study.folder
-    drawn = pictures(study, first)
-    known = part("cards", lambda: [*cards(study)], [])
+    folder = all_results.folder
+    drawn = pictures(all_results, first)
+    known = part("cards", lambda: [*cards(all_results)], [])
     # An explorer of textbook rows beside other rows would show numbers that are not theirs.
     is_shown = any(card.subject == "Saturation" for card in known)
-    has_law = is_shown or explorer.follow_law(study.values())
+    has_law = is_shown or explorer.follow_law(all_results.values())
     sections = [
         part(
             name, partial(section_of, results, drawn[name]), Section(name, results.experiment.name)
         )
-        for name, results in study.items()
+        for name, results in all_results.items()
     ]
     page = _template().render(
         cards=known,
         questions=part("quiz", lambda: [*questions(known)], []) if known else [],
-        explorer=part("explorer", lambda: explorer.explorer(study.values()), {}) if has_law else {},
+        explorer=part("explorer", lambda: explorer.explorer(all_results.values()), {})
+        if has_law
+        else {},
         of_rows=explorer,
         folder=folder,
         scaled=SCALED,
@@ -99,9 +101,9 @@ def make_page(study: Study, first: Collection[str] = ()) -> bytes:
         of_studies=study_pictures(folder),
         statements=part("statements", lambda: grouped(folder), []),
         statements_csv=table_path(Path()),
-        made=provenance(study),
+        made=provenance(all_results),
         made_with=versions(*MADE_WITH),
-        config=study.config,
+        config=all_results.config,
         failed=failed,
     )
     content = page.encode()

@@ -30,7 +30,7 @@ _FACTORS = 1.01, 1.03, 1.1  # of planted faults
 
 def dimension(source: Source) -> str:
     """The values of the sweep `dimension` under each rule at a usual d_k and at its largest."""
-    table = source.study.require("dimension").measured.set_index("scaling")
+    table = source.shipped.require("dimension").measured.set_index("scaling")
     usual = table[table["d_k"] == _USUAL]
     last = widest(table)
     head = [f"d_k = {_USUAL} → {last['d_k'].iloc[0]}", *last.index]
@@ -43,7 +43,7 @@ def dimension(source: Source) -> str:
 
 def network_growth(source: Source) -> str:
     """The growth of the gradient through a network with its interval, and its law, by rule."""
-    results = source.study.require("network")
+    results = source.shipped.require("network")
     layers = results["by_layer"]
     bottom = layers[layers["layer"] == 1].set_index("layers")
     rules = results.measured["scaling"].unique()
@@ -90,7 +90,7 @@ def _growth(row: pd.Series) -> str:
 
 def statement_counts(source: Source) -> str:
     """The number of statements by source and verdict."""
-    by_source = counts(read_statements(source.study.folder))
+    by_source = counts(read_statements(source.shipped.folder))
     return markdown(["source", *by_source], by_source.itertuples(), "-" + "r" * by_source.shape[1])
 
 
@@ -100,11 +100,11 @@ def power(source: Source) -> str:
 
     A metric without an exact value, or with none but 0, stays as it was.
     """
-    study = source.study
-    tests = len(agreement(study.values()).values)
+    all_results = source.shipped
+    tests = len(agreement(all_results.values()).values)
     planted = [
         (results, metric)
-        for results in study.values()
+        for results in all_results.values()
         for metric in results.metrics.values()
         if metric.exact and results.measured[f"{metric.name}_exact"].fillna(0).any()
     ]

@@ -11,7 +11,7 @@ from PIL import Image
 from experiments.figures.draw import pictures_of
 from experiments.figures.picture import Words
 from experiments.studies import contributions
-from experiments.tables.study import Study
+from experiments.tables.all_results import AllResults
 
 _MOST_EMBEDDED = 12  # figures that are part of the page; others are files beside it
 
@@ -30,21 +30,21 @@ class OnPage(NamedTuple):
     place: float
 
 
-def pictures(study: Study, first: Collection[str] = ()) -> dict[str, list[OnPage]]:
+def pictures(all_results: AllResults, first: Collection[str] = ()) -> dict[str, list[OnPage]]:
     """The figures of the page by sweep; those of the sweeps that it begins with, and of the first
     others, are part of it.
 
     A figure that could not be drawn is not on the page.
     """
-    folder = study.folder
+    folder = all_results.folder
     embedded = itertools.repeat(True, _MOST_EMBEDDED)
     return {
         name: [
             _on_page(name, picture.path, folder, is_embedded=next(embedded, False))
-            for picture in pictures_of(folder, study[name])
+            for picture in pictures_of(folder, all_results[name])
             if picture.words.title and picture.path.exists()
         ]
-        for name in sorted(study, key=lambda name: name not in first)
+        for name in sorted(all_results, key=lambda name: name not in first)
     }
 
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import pandas as pd
 
 from experiments.config.errors import counted
+from experiments.tables.all_results import AllResults
 from experiments.tables.analyse import agreement
 from experiments.tables.stored import Stored, read_sidecar
-from experiments.tables.study import Study
 from experiments.tables.verdicts import Agreement
 
 _PROVENANCE = ("sweep", "experiment", "trials", "table", "check", "measuring code")
@@ -33,20 +33,20 @@ class Provenance(NamedTuple):
     check: Agreement
 
 
-def provenance(study: Study) -> Provenance:
+def provenance(all_results: AllResults) -> Provenance:
     """Seed, versions, the state of every sweep, and the verdict of `check` on the sound tables."""
     versions: dict[str, str] = {}
     rows = []
-    for sweep in study.config.sweeps:
+    for sweep in all_results.config.sweeps:
         row = dict.fromkeys(_PROVENANCE, "–")
         row |= {"sweep": sweep.name, "experiment": sweep.experiment.name}
         rows.append(row)
-        if sweep.name in study.unsound:
-            row["table"] = f"missing: {study.unsound[sweep.name]}"
+        if sweep.name in all_results.unsound:
+            row["table"] = f"missing: {all_results.unsound[sweep.name]}"
             continue
-        made = read_sidecar(Stored(study.folder, sweep).sidecar)
+        made = read_sidecar(Stored(all_results.folder, sweep).sidecar)
         versions |= made["versions"]
-        results = study[sweep.name]
+        results = all_results[sweep.name]
         table = results.measured
         trials = table.get("trials", pd.Series(sweep.trials))
         ends = dict.fromkeys((trials.min(), trials.max()))
@@ -56,4 +56,4 @@ def provenance(study: Study) -> Provenance:
         row["table"] = "; ".join([state, *made.get("failed", [])])
         row["check"] = agreement([results]).verdict() or "–"
         row["measuring code"] = made["source"][:_SHOWN_DIGITS]
-    return Provenance(versions, rows, [*study.unsound], agreement(study.values()))
+    return Provenance(versions, rows, [*all_results.unsound], agreement(all_results.values()))

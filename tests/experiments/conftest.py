@@ -13,8 +13,8 @@ from experiments.figures.draw import draw_sweeps
 from experiments.page import explorer
 from experiments.running import workers as local
 from experiments.running.workers import LocalWorkers
+from experiments.tables.all_results import AllResults
 from experiments.tables.reporter import Reporter
-from experiments.tables.study import Study
 from tests.command_line import Suite, call
 from tests.examples import load_sweeps, tiny_sweeps
 
@@ -71,7 +71,9 @@ def drawn(tiny, made_once):
 
     def fill(folder):
         shutil.copytree(source, folder, dirs_exist_ok=True)
-        draw_sweeps(Study(config, folder), config.sweeps, jobs=2, report=Reporter(verbose=True))
+        draw_sweeps(
+            AllResults(config, folder), config.sweeps, jobs=2, report=Reporter(verbose=True)
+        )
 
     return config, made_once("drawn", fill)
 

@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from experiments.kinds.saturation.cell import EXPERIMENT
+from experiments.tables.all_results import AllResults
 from experiments.tables.crossings import EQUAL, NORMS, TENTH, crossings, fit_slopes, norm_ratios
 from experiments.tables.results import SweepAxes
-from experiments.tables.study import Study
 from tests.numerics import normals
 
 OF_ROWS = SweepAxes.of_cell(EXPERIMENT.cell)
@@ -26,7 +26,7 @@ def results_of(table):
 
 def test_slopes_are_those_of_another_fit(tiny):
     """And their errors those of a simulation; of 4,000 draws the spread is 1.1% off on average."""
-    table = Study(*tiny)["scaling"].measured
+    table = AllResults(*tiny)["scaling"].measured
     slopes = fit_slopes(results_of(table)).set_index("scaling")
     for scaling, rows in table.groupby("scaling"):
         x, y = np.log(rows["d_k"]), np.log(rows["score_variance"])

@@ -9,7 +9,7 @@ import pytest
 from experiments import run
 from experiments.config.errors import UsageError
 from experiments.config.loader import ConfigError, load_config
-from experiments.tables.study import Study
+from experiments.tables.all_results import AllResults
 from tests.suite_process import ROOT
 
 SWEEP = {
@@ -26,7 +26,7 @@ CONFIG = {"seed": 0, "sweeps": {"wide": SWEEP}}
 def test_tables_are_those_of_the_command_line_and_a_figure_is_drawn(suite, tmp_path):
     results = run(CONFIG, tmp_path / "mine")
     suite("run", text=(tmp_path / "mine" / "sweeps.yaml").read_text())
-    written = Study(load_config(suite.config), suite.folder)["wide"].measured
+    written = AllResults(load_config(suite.config), suite.folder)["wide"].measured
     pd.testing.assert_frame_equal(results["wide"].measured, written)
     assert results["wide"].measured["score_variance_exact"].tolist() == [4, 1, 64, 1]
     assert len(results.draw("saturation").axes) == 3

@@ -15,7 +15,7 @@ from experiments.kinds.figures import figures_of
 from experiments.measuring.columns import cell_fields
 from experiments.measuring.experiment import MEASURED, load_experiment
 from experiments.measuring.sampling import AttentionCell, SampledCell
-from experiments.tables.study import Study
+from experiments.tables.all_results import AllResults
 from tests.examples import EXAMPLES, OTHER, load_sweeps, with_common
 
 EXPERIMENTS = [load_experiment(name) for name in experiment_names()]
@@ -53,10 +53,10 @@ def test_every_field_of_a_cell_changes_its_row(experiment, tmp_path):
 def test_its_tables_are_read_for_its_figures(experiment, tiny):
     """As they were written, by whatever sizes of a cell follow from other axes."""
     config, folder = tiny
-    study = Study(config, folder)
+    all_results = AllResults(config, folder)
     for sweep in config.sweeps:
         if sweep.experiment == experiment:
-            results = study.require(sweep.name)
+            results = all_results.require(sweep.name)
             assert len(results.measured) > 0
             made = [picture.words.title for picture in pictures_of(folder, results)]
             assert len([*filter(None, made)]) == len(sweep.figures)

@@ -22,7 +22,7 @@ from experiments.page import explorer, heads, index
 from experiments.page.explorer import RELATIVE_ERROR, row_means
 from experiments.page.index import make_page
 from experiments.tables import verdicts
-from experiments.tables.study import Study
+from experiments.tables.all_results import AllResults
 from sdpa.scaling import FUNCTIONS
 from sdpa.theory import GaussianRow
 from tests.page_text import as_shown, assert_whole, words
@@ -33,7 +33,7 @@ def assert_in_order(text, *parts):
 
 
 def text_of(config, folder):
-    return make_page(Study(replace(config, path=Path("tiny.yaml")), folder)).decode()
+    return make_page(AllResults(replace(config, path=Path("tiny.yaml")), folder)).decode()
 
 
 @pytest.mark.usefixtures("quick_slider")
@@ -41,12 +41,12 @@ def test_a_users_config_gets_its_figures_tables_and_counts(drawn):
     config, folder = drawn
     with_figures_first = sorted(config.sweeps, key=lambda sweep: not sweep.figures)
     config = replace(config, sweeps=tuple(with_figures_first))
-    text, study = text_of(config, folder), Study(config, folder)
+    text, all_results = text_of(config, folder), AllResults(config, folder)
     assert_whole(text, folder)
     plain = words(text)
     for sweep in config.sweeps:
         for figure, picture in zip(
-            sweep.figures, pictures_of(folder, study[sweep.name]), strict=True
+            sweep.figures, pictures_of(folder, all_results[sweep.name]), strict=True
         ):
             assert all(as_shown(words) in plain for words in picture.words[:2])
             with Image.open(picture.path) as png:  # the page shows the drawing alone
@@ -123,7 +123,7 @@ def test_the_command_line_writes_what_there_is_and_tells_an_alarm(suite, monkeyp
 @pytest.mark.usefixtures("quick_slider")
 def test_medians_and_crossings_are_those_of_the_tables(drawn):
     config, folder = drawn
-    tables = Study(config, folder)
+    tables = AllResults(config, folder)
     data = explorer.explorer(tables.values())
     of = ["d_k", "n_keys", "divisor"]
     of_saturation = ("scaling", "single", "laws", "map")

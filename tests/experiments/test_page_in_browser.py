@@ -23,7 +23,7 @@ from experiments.config.loader import load_config
 from experiments.page import heads
 from experiments.page.explorer import RELATIVE_ERROR
 from experiments.page.index import make_page
-from experiments.tables.study import Study
+from experiments.tables.all_results import AllResults
 from sdpa import Scaling, row_diagnostics, softmax
 from sdpa.theory import attention_expectations, attention_medians
 from tests.numerics import is_mean
@@ -288,7 +288,7 @@ def test_a_page_of_ones_own_fits_a_phone(visit, drawn):
     config, folder = drawn
     page = folder / "index.html"
     config = replace(config, path=Path("a-long-name-of-a-config.yaml"))
-    page.write_bytes(make_page(Study(config, folder)))
+    page.write_bytes(make_page(AllResults(config, folder)))
     assert visit(size=PHONE, path=page).evaluate("document.documentElement.scrollWidth") <= PHONE[0]
 
 

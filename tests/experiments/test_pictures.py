@@ -41,13 +41,13 @@ from experiments.kinds.support import has_few, rows_of, significant
 from experiments.page.index import make_page
 from experiments.running import workers
 from experiments.tables import analyse
+from experiments.tables.all_results import AllResults
 from experiments.tables.reporter import Reporter
 from experiments.tables.results import Results
-from experiments.tables.study import Study
 from sdpa.theory.special.gradient_growth import StackLayer
 from tests.command_line import SMALL
 from tests.examples import EDITS, EXAMPLES, load_sweeps, with_common
-from tests.shipped import STUDY
+from tests.shipped import OF_CONFIG
 
 BOTH = "scaling: [unscaled, d_k^1/2]"
 ONE = f"d_k: 4, n_keys: 8, {BOTH}"
@@ -515,7 +515,7 @@ def test_ordered_values_have_ordered_colours():
 
 
 def test_a_panel_marks_where_its_unscaled_line_falls_through_the_scaled_one():
-    ax = draw(shown(FIGURES["metrics"], STUDY["dimension"])).axes[3]
+    ax = draw(shown(FIGURES["metrics"], OF_CONFIG["dimension"])).axes[3]
     lines = {bars.get_label(): bars[0].get_xydata() for bars in ax.containers}
     d_k, unscaled = lines["unscaled"].T
     is_above = unscaled > lines["d_k^1/2"][:, 1]
@@ -527,9 +527,9 @@ def test_a_panel_marks_where_its_unscaled_line_falls_through_the_scaled_one():
 
 def test_files_come_out_byte_identical_with_title_and_caption(drawn):
     config, folder = drawn
-    study = Study(config, folder)
+    all_results = AllResults(config, folder)
     for name, figure, axes in (("scaling", "variance", "d_k"), ("map", "map", "d_k and n_keys")):
-        (picture,) = pictures_of(folder, study[name])
+        (picture,) = pictures_of(folder, all_results[name])
         assert picture.path == figure_path(folder, name, figure)
         assert picture.render() == [picture.path.read_bytes()]
         with Image.open(picture.path) as drawing:
@@ -616,11 +616,11 @@ def test_every_small_grid_has_its_figures_and_its_page(tmp_path, name):
     job = Job(config, tmp_path, Reporter(verbose=True))
     measure(job)
     check(job)
-    study = job.study
+    all_results = job.all_results
     for sweep in config.sweeps:
         assert sweep.figures == default_figures(name)
         for figure in map(FIGURES.get, sweep.figures):
-            what = shown(figure, study[sweep.name])
+            what = shown(figure, all_results[sweep.name])
             # Layout and formulas take most of the time.
             with mpl.rc_context({"text.parse_math": False}):
                 drawing, caption = draw(what), plain_caption(figure, what)
@@ -628,5 +628,5 @@ def test_every_small_grid_has_its_figures_and_its_page(tmp_path, name):
                 drawing.draw_without_rendering()
             if drawing.axes[0].axison:  # not empty, with the reason
                 assert_true(what, drawing, caption)
-    page = make_page(study).decode()
+    page = make_page(all_results).decode()
     assert all(f'id="sweep.{sweep}"' in page for sweep in sweeps)

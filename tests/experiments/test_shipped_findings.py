@@ -18,7 +18,7 @@ from experiments.page.cards import cards
 from experiments.tables.analyse import DERIVED_TABLES
 from experiments.tables.results import Results
 from tests.examples import EXAMPLES
-from tests.shipped import STUDY, shipped_only
+from tests.shipped import OF_CONFIG, shipped_only
 
 pytestmark = shipped_only
 
@@ -49,7 +49,7 @@ ROUNDED = {"": (-0.5, 0.5), "at least ": (0, 1)}
 
 
 def tables_of(drawing):
-    return STUDY[drawing.split("/")[0]]
+    return OF_CONFIG[drawing.split("/")[0]]
 
 
 def noisy(table):

@@ -33,13 +33,13 @@ from experiments.measuring.row_metrics import METRICS, RowMetric
 from experiments.measuring.sampling import AttentionCell
 from experiments.page.index import make_page
 from experiments.running.files import checksum, write_atomically
+from experiments.tables.all_results import AllResults
 from experiments.tables.changes import change_of
 from experiments.tables.layout import summary_columns
 from experiments.tables.products import Product, build
 from experiments.tables.reporter import Reporter
 from experiments.tables.results import Results
 from experiments.tables.stored import Stored, csv_name
-from experiments.tables.study import Study
 from sdpa import Scaling
 from tests.plain_rows import RULES
 
@@ -47,7 +47,7 @@ from tests.plain_rows import RULES
 @pytest.fixture
 def copied(tiny, tmp_path):
     """A folder with the table of one sweep, to spoil."""
-    results = Study(*tiny)["scaling"]
+    results = AllResults(*tiny)["scaling"]
     Stored(tmp_path, results.sweep).write(results)
     return results.sweep, tmp_path
 
@@ -172,7 +172,7 @@ def test_a_sidecar_has_what_determines_its_tables_alone(copied):
 def test_a_sample_of_cells_without_chunks_is_measured_again(tiny, tmp_path, monkeypatch):
     """Of every experiment; here all cells."""
     config, source = tiny
-    for table in Study(config, source).values():
+    for table in AllResults(config, source).values():
         Stored(tmp_path, table.sweep).write(table)
     monkeypatch.setattr(checks, "_SHARE", 1.0)
     count = sum(len(sweep.cells) for sweep in config.sweeps)
@@ -188,7 +188,7 @@ def test_a_sample_of_cells_without_chunks_is_measured_again(tiny, tmp_path, monk
         patch.setattr(checks, "_SECONDS", 0.0)
         assert f"sample: 0 of {count} cells" in sampled()
 
-    tables = Study(config, tmp_path)["scaling"]
+    tables = AllResults(config, tmp_path)["scaling"]
     spoilt = tables.measured.copy()
     spoilt.loc[4, "entropy"] *= 1.01
     sweep = tables.sweep
@@ -199,7 +199,7 @@ def test_a_sample_of_cells_without_chunks_is_measured_again(tiny, tmp_path, monk
 
 def test_every_column_is_described_once(tiny, tmp_path):
     config, source = tiny
-    tables = Study(config, source)
+    tables = AllResults(config, source)
     for table in tables.values():
         Stored(tmp_path, table.sweep).write(table)
     write_columns(Job(config, tmp_path, Reporter(verbose=True)))
@@ -233,7 +233,7 @@ def test_a_summary_has_the_axes_that_vary_and_the_metrics_of_its_experiment(tiny
 
 
 def test_another_figure_changes_no_summary_and_another_declaration_does(tiny, monkeypatch):
-    results = Study(*tiny)["scaling"]
+    results = AllResults(*tiny)["scaling"]
     before = summary_columns(results)
     further = Figure(name="further", shows="", metrics=("participation",), of="saturation")
     monkeypatch.setattr(figures, "FIGURES", {"further": further, **figures.FIGURES})
@@ -312,7 +312,7 @@ def test_a_metric_declared_later_is_left_out_by_name(tiny, tmp_path, monkeypatch
     drawn = {path.stem for path in (tmp_path / "figures/scaling").glob("*.png")}
     assert drawn == {"both", "phase"}
     write_columns(job)
-    assert "The table lacks later." in make_page(job.study).decode()
+    assert "The table lacks later." in make_page(job.all_results).decode()
     path = Stored(tmp_path, sweep).csv("measured")
     before = path.read_bytes()
     analyse_again(job)
@@ -323,7 +323,7 @@ def drawn_and_checked(job):
     """What drawing and the check of all sweeps say."""
     lines = []
     with Reporter(say=lines.append) as report:
-        draw_sweeps(job.study, job.sweeps, jobs=1, report=report)
+        draw_sweeps(job.all_results, job.sweeps, jobs=1, report=report)
         check(replace(job, report=report))
     return "\n".join(lines)
 
@@ -356,6 +356,6 @@ def test_the_number_of_queries_may_be_a_property_of_a_cell(tmp_path, monkeypatch
         measure(job)
     drawn_and_checked(job)
     assert {path.stem for path in (tmp_path / "figures/square").glob("*.png")} == {*named}
-    table = job.study["square"].measured
+    table = job.all_results["square"].measured
     assert "n_queries" not in table
     assert (table["entropy_high"] <= np.log(table["n_keys"])).all()

@@ -11,7 +11,7 @@ from experiments.studies.exact import half_sums, own_key
 from experiments.studies.exact.write import STUDIES
 from sdpa import softmax
 from tests.prose import agrees
-from tests.shipped import RESULTS, STUDY, shipped_only
+from tests.shipped import OF_CONFIG, RESULTS, shipped_only
 
 TABLES = {name: pd.read_csv(RESULTS / EXACT / f"{name}.csv") for name in STUDIES}
 Z = np.linspace(-12, 12, 1201)
@@ -84,7 +84,7 @@ def test_the_own_key_is_that_of_the_sweep():
     """To 1e-6 of its exact values, whose nodes over |q| are finer, and to three errors of its draws."""
     table = TABLES["own_key"].set_index(["d_k", "correlation"])
     rules = {"weight_by_root": "d_k^1/2", "weight_by_width": "d_k^1"}
-    measured = STUDY["correlation"].measured.set_index(["d_k", "correlation"])
+    measured = OF_CONFIG["correlation"].measured.set_index(["d_k", "correlation"])
     for column, rule in rules.items():
         both = measured[measured["scaling"] == rule].join(table[column], how="inner")
         assert len(both) == 15

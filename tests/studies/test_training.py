@@ -86,9 +86,9 @@ def test_every_run_of_the_plan_has_an_arm_and_a_place():
 @shipped_only
 def test_a_sweep_with_an_altered_table_is_not_left_out(monkeypatch):
     monkeypatch.setitem(OF_FULL.unsound, "fair_text", TableError("altered"))
-    for study in arms, settings:
+    for runs in arms, settings:
         with pytest.raises(TableError, match="altered"):
-            study(OF_FULL)
+            runs(OF_FULL)
         monkeypatch.setitem(OF_FULL.unsound, "language", TableError("altered"))
 
 

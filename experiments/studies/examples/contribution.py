@@ -11,7 +11,7 @@ def _listed(source: Source) -> str:
     """Every worked example with its figure and the kind of its source."""
     rows = []
     for name, example in sorted(EXAMPLES.items()):
-        path = example_path(source.study.folder, name)
+        path = example_path(source.shipped.folder, name)
         figure = f"[{formulas(example.title)}]({source.link(path)})"
         kind = example.source.removeprefix("the ").split()[0]
         rows.append((code(spelled(name)), figure, kind))

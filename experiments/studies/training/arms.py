@@ -17,9 +17,9 @@ from experiments.figures.picture import Picture, Words
 from experiments.figures.style import UNORDERED_COLOURS, Drawing, panels
 from experiments.running.files import write_atomically
 from experiments.studies.training.settings import runs_of
+from experiments.tables.all_results import AllResults
 from experiments.tables.changes import update
 from experiments.tables.layout import csv_bytes
-from experiments.tables.study import Study
 
 DIVIDED = "divided"
 # Arms by rule, divisor of the rate of W_Q and W_K, and divisor of the gradients at q and k.
@@ -62,7 +62,7 @@ _RATE = "learning_rate"
 _TOP = 2.6  # nats; losses above tell arms apart no better
 
 
-def arms(full: Study) -> pd.DataFrame:
+def arms(full: AllResults) -> pd.DataFrame:
     """The runs of all sweeps of the plan, with their arm; of a rate that two sweeps have, that with
     most runs.
     """
@@ -161,7 +161,7 @@ _SHOWN = {
 _MARKERS = "os^v"
 
 
-def write_arms(full: Study) -> None:
+def write_arms(full: AllResults) -> None:
     """Write the table of comparisons and its picture, from the shipped tables."""
     runs = arms(full)
     update(full.folder / "arms.csv", csv_bytes(comparisons(runs)))

@@ -10,8 +10,8 @@ from experiments.config.loader import load_config
 from experiments.config.paths import FULL, FULL_CONFIG
 from experiments.figures.markup import Source, markdown
 from experiments.studies import Contribution
+from experiments.tables.all_results import AllResults
 from experiments.tables.reporter import Reporter
-from experiments.tables.study import Study
 
 
 def _write(results: Path, _: Reporter) -> None:
@@ -19,7 +19,7 @@ def _write(results: Path, _: Reporter) -> None:
     from experiments.studies.training.largest import write_largest  # of the experiment `language`
     from experiments.studies.training.settings import write_settings
 
-    full = Study(load_config(FULL_CONFIG), results / FULL)
+    full = AllResults(load_config(FULL_CONFIG), results / FULL)
     write_settings(full)
     arms.write_arms(full)
     write_largest(results)

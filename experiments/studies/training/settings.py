@@ -17,7 +17,7 @@ from experiments.figures.words import values_of
 from experiments.kinds.support import BOTH
 from experiments.measuring.columns import axis_names
 from experiments.running.files import write_atomically
-from experiments.tables.study import Study
+from experiments.tables.all_results import AllResults
 
 _ENDS = (("", ""), ("_low", "_high"), ("_high", "_low"))
 _LOSS, _GRADIENT = "final_loss", "query_gradient_median_after"
@@ -37,7 +37,7 @@ _WORDS = Words(
 
 
 def runs_of(
-    full: Study, group: str, axes: Collection[str], where: str = "trials > 0"
+    full: AllResults, group: str, axes: Collection[str], where: str = "trials > 0"
 ) -> pd.DataFrame:
     """The runs of the sweeps of `language` called `group` or `group_...`, of which a query holds.
 
@@ -58,7 +58,7 @@ def _is_of(group: str, sweep: Sweep) -> bool:
     return is_named and sweep.experiment.name == "language"
 
 
-def settings(full: Study) -> tuple[pd.DataFrame, pd.DataFrame]:
+def settings(full: AllResults) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Decoders without and with the division, each at its best rate, of most runs, by setting."""
     axes = ["d_k", "layers", "n_heads", "warmup", "clip", "initial", "optimizer"]
     runs = runs_of(full, "language", [*axes, "scaling", "learning_rate"], _USUAL)
@@ -69,7 +69,7 @@ def settings(full: Study) -> tuple[pd.DataFrame, pd.DataFrame]:
     return without.loc[both], scaled.loc[both]
 
 
-def write_settings(full: Study) -> None:
+def write_settings(full: AllResults) -> None:
     """Write the figure of the shipped tables."""
     path = figure_path(full.folder, "settings", "losses")
     picture = Picture(path, _WORDS, lambda: _draw(*settings(full)))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from experiments.tables.results import Results
 
 
-class Study(dict[str, "Results"]):
+class AllResults(dict[str, "Results"]):
     """The results of the sweeps of a config whose tables are sound, by name, in its order.
 
     It reads all tables once: a run measures before it looks.
