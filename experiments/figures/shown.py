@@ -23,7 +23,8 @@ class Shown:
     """The rows of a table that a figure draws, and the words for those that it leaves out.
 
     Attributes:
-        name: of the figure.
+        name: of the figure, which a process that draws it gets without its conditions.
+        metrics: of the figure.
         results: of the sweep.
         tables: by kind, the rows with values of axes that are drawn.
         rows: those drawn, of the table that the figure declares.
@@ -34,6 +35,7 @@ class Shown:
     """
 
     name: str
+    metrics: Sequence[str]
     results: Results
     tables: Mapping[str, pd.DataFrame]
     rows: pd.DataFrame
@@ -64,7 +66,8 @@ def shown(figure: Figure, results: Results) -> Shown:
         rows = _case_rows(figure, rows, axes)
     tables = {name: _beside(rows, other, axes) for name, other in results.items()} | {kind: rows}
     left_out = _left_out(table, rows, axes)
-    return Shown(figure.name, results, tables, rows, left_out, lines, x, panels)
+    of = figure.name, figure.metrics, results
+    return Shown(*of, tables, rows, left_out, lines, x, panels)
 
 
 def _beside(rows: pd.DataFrame, table: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:

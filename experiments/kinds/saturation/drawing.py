@@ -22,7 +22,6 @@ from experiments.figures.style import (
     panels,
 )
 from experiments.figures.words import divided, named, values_of
-from experiments.kinds.figures import FIGURES
 from experiments.kinds.support import is_few
 from experiments.measuring.cells import CELL, BaseCell
 from experiments.measuring.metric import FEW_DRAWS
@@ -56,8 +55,8 @@ def assumptions(shown: Shown) -> Drawing:
     """A panel for each metric: its ratio to the first cell, for each cell and scaling; far smaller
     ones at the edge.
     """
-    results = shown.results
-    axes, metrics = results.axes, FIGURES["assumptions"].metrics
+    results, metrics = shown.results, shown.metrics
+    axes = results.axes
     varied = axes.varied(shown.rows)
     names = [
         values_of(row, named(row, varied, axes)) or "textbook case"
