@@ -56,7 +56,7 @@ RATES = {
     "best rate of divided": "at the best rate of divided",
     "best rate of the arm": "at the best rate of the arm",
 }
-_KEYS = ["scaling", "rate_divisor", "gradient_divisor"]
+KEYS = ["scaling", "rate_divisor", "gradient_divisor"]
 _ENDS = ("", "_low", "_high")
 _RATE = "learning_rate"
 _TOP = 2.6  # nats; losses above tell arms apart no better
@@ -66,8 +66,8 @@ def arms(full: AllResults) -> pd.DataFrame:
     """The runs of all sweeps of the plan, with their arm; of a rate that two sweeps have, that with
     most runs.
     """
-    runs = runs_of(full, "fair", [*SETTING, *_KEYS, _RATE])
-    keys = runs[_KEYS].astype(str).agg(tuple, axis=1)
+    runs = runs_of(full, "fair", [*SETTING, *KEYS, _RATE])
+    keys = runs[KEYS].astype(str).agg(tuple, axis=1)
     runs["arm"] = pd.Categorical(keys.map(ARMS), [*ARMS.values()])
     if runs["arm"].isna().any():
         raise ValueError(f"expected arms {[*ARMS]}, got {sorted({*keys} - {*ARMS})}")
