@@ -145,9 +145,9 @@ def check_figures(job: Job) -> None:
 
 def _is_of_today(product: Product, folder: Path) -> bool:
     """True if a figure was made here of today's tables; of one from elsewhere, title and caption tell."""
-    known = product.is_current(folder)
-    if known is not None:
-        return known
+    state = product.state(folder)
+    if state != "foreign":
+        return state == "current"
     words: Words = product.parameters
     drawn = product.files[0].read_bytes()
     return all(text and f"\0{text}".encode() in drawn for text in words[:2])

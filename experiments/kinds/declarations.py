@@ -78,7 +78,7 @@ class Lines:
         columns: panels in a row; 0 for one row.
         shares: True for panels that share the y axis along their row; with `facet_by`, they always
             do.
-        table: its kind.
+        table: the kind of table whose rows are drawn, `measured` or a derived one.
     """
 
     x: str

@@ -145,7 +145,7 @@ def axis_values(cell: object) -> dict[str, Json]:
     return {name: as_json(getattr(cell, name)) for name in axis_names(type(cell))}
 
 
-def with_errors(columns: Iterable[Column], between: str) -> tuple[Column, ...]:
+def with_error_columns(columns: Iterable[Column], between: str) -> tuple[Column, ...]:
     """Columns, each followed by its standard error between runs or stacks."""
     extended: list[Column] = []
     for column in columns:

@@ -35,7 +35,7 @@ def leftovers(config: Config, folder: Path) -> dict[str, list[Path]]:
         further = map(drawing.with_suffix, ON_REQUEST)
         files = (drawing, *filter(Path.exists, further))
         is_left = name in extra or figure not in kept.get(name, [figure])
-        is_as_made = Product(files, list).is_current(folder) is not None
+        is_as_made = Product(files, list).state(folder) != "foreign"
         if is_left and is_as_made:
             key = name if name in extra else f"{name}/{figure}"
             extra[key] = [*files, *extra.get(key, ())]  # the JSON last, if removal ends early

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from experiments.config.errors import PartError, attempt, in_part, raise_all
 from experiments.running.files import checksum, locked, write_atomically
@@ -59,12 +59,14 @@ class Product:
         made_of = stamp(inputs, self.source or suite_source(), *MADE_WITH)
         return f"{made_of} {hash_of([*map(checksum, self.files)])}"
 
-    def is_current(self, results: Path) -> bool | None:
-        """True if the files are up to date; None if others lie there than those made here last, as in a
-        fresh clone and after `git checkout`.
+    def state(self, results: Path) -> Literal["current", "outdated", "foreign"]:
+        """Of the files: `foreign` if others lie there than those made here last, as in a fresh clone and
+        after `git checkout`.
         """
         known, now = ledger(results).get(self.name(results), ""), self.record()
-        return known == now if known.split()[1:] == now.split()[1:] else None
+        if known.split()[1:] != now.split()[1:]:
+            return "foreign"
+        return "current" if known == now else "outdated"
 
 
 def build(
@@ -93,7 +95,7 @@ def build(
     """
     tell = report.made_quietly if quietly else report.made
     with locked(results):
-        due = [product for product in products if not product.is_current(results)]
+        due = [product for product in products if product.state(results) != "current"]
         workers = helpers(jobs, len(due))
         bar = report.bar.phase(phase, len(due), len(due))
         with bar as advance, workers as submit:

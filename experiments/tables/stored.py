@@ -182,7 +182,7 @@ class Stored:
         """True if the tables are sound, and the source of the suite and the libraries of today wrote
         them.
         """
-        return bool(self._product.is_current(self.results)) and not self.fault
+        return self._product.state(self.results) == "current" and not self.fault
 
     @property
     def _product(self) -> Product:

@@ -90,7 +90,7 @@ def attention_expectations(
     n_keys: float,
     divisor: Rule,
     law: PairLaw = PairLaw(),
-    shortest: RowLengths = None,
+    lengths: RowLengths = None,
 ) -> AttentionExpectations:
     """E max w, E H, E tr J, sqrt(E |J|_F^2), P(max w > SATURATED), and sqrt(E |dL/dq|^2) with
 
@@ -107,28 +107,28 @@ def attention_expectations(
         n_keys: keys, a whole number from 2.
         divisor: above 0, or a rule such as `d_k^1/2`.
         law: of queries and keys.
-        shortest: with a causal mask, the number of keys that the first query sees: rows of every
+        lengths: with a causal mask, the number of keys that the first query sees: rows of every
             length from it to n_keys, a whole number, occur equally often, and norms are root mean
             squares over all rows. With another mask, such as `local-64`, what
             `sdpa.theory.row_law.rows_under` returns.
 
     Raises:
         ValueError: an argument out of its range.
-        TypeError: the law is no `PairLaw`, or the shortest row no whole number.
+        TypeError: the law is no `PairLaw`, or the lengths are of another type.
         UnknownError: rows of this law are unknown.
 
     >>> round(attention_expectations(d_k=64, n_keys=64, divisor=8.0).max_weight, 5)
     0.10717
-    >>> round(attention_expectations(64, 64, "d_k^1/2", shortest=1).max_weight, 5)
+    >>> round(attention_expectations(64, 64, "d_k^1/2", lengths=1).max_weight, 5)
     0.2192
     """
     if not isinstance(law, PairLaw):
         raise TypeError(f"law: expected a PairLaw, got {law!r}")
-    if not isinstance(shortest, int | np.integer | tuple | None):
-        raise TypeError(f"shortest: expected a whole number, runs or None, got {shortest!r}")
+    if not isinstance(lengths, int | np.integer | tuple | None):
+        raise TypeError(f"lengths: expected a whole number, runs or None, got {lengths!r}")
     check_sizes(d_k, n_keys)
     divisor = resolve_divisor(divisor, d_k, n_keys)
-    return _expectations(float(d_k), float(n_keys), divisor, law, shortest)
+    return _expectations(float(d_k), float(n_keys), divisor, law, lengths)
 
 
 @cache
@@ -137,15 +137,15 @@ def _expectations(
     n_keys: float,
     divisor: float,
     law: PairLaw,
-    shortest: RowLengths,
+    lengths: RowLengths,
 ) -> AttentionExpectations:
     def values(length: float) -> FloatArray:
         return np.array(row_means(RowLaw(d_k, length, divisor, law)))
 
     # Interpolated over lengths, a probability near 0 may come out below it.
-    means = np.maximum(mean_over_lengths(values, np.array(ONE_KEY_MEANS), n_keys, shortest), 0.0)
+    means = np.maximum(mean_over_lengths(values, np.array(ONE_KEY_MEANS), n_keys, lengths), 0.0)
     row = RowMetrics(*means.tolist())
-    least = _LEAST_SHARE if shortest is None else _LEAST_INTERPOLATED
+    least = _LEAST_SHARE if lengths is None else _LEAST_INTERPOLATED
     if law.correlation or law.normalize != "none":
         least = _LEAST_INVERTED
     if row.saturated_rows < least:
@@ -161,7 +161,7 @@ def _expectations(
         jacobian_norm=sqrt(row.jacobian_square),
         query_gradient_norm=sqrt(row.query_gradient_square),
         saturated_rows=row.saturated_rows,
-        row_variance=row_variance(d_k, n_keys, divisor, law, shortest),
+        row_variance=row_variance(d_k, n_keys, divisor, law, lengths),
         output_std=sqrt(row.collision),
         key_gradient_norm=sqrt(row.key_gradient_square),
         value_gradient_norm=sqrt(row.collision),
@@ -175,7 +175,7 @@ def divisor_for(
     d_k: int,
     n_keys: int,
     law: PairLaw = PairLaw(),
-    shortest: RowLengths = None,
+    lengths: RowLengths = None,
 ) -> float:
     """The divisor c at which the exact expectation of a metric has a wanted value.
 
@@ -185,7 +185,7 @@ def divisor_for(
         target: `entropy`, E H in nats; `entropy_share`, E H over `largest_entropy`, from 0 to 1;
             `max_weight`, E max w; or `row_variance`, of the scaled scores in a row.
         value: of the target.
-        d_k, n_keys, law, shortest: as in `attention_expectations`.
+        d_k, n_keys, law, lengths: as in `attention_expectations`.
 
     Raises:
         ValueError: no divisor gives the value; the message has the range of possible values.
@@ -200,15 +200,15 @@ def divisor_for(
     if target not in get_args(Target):
         raise ValueError(f"target: expected one of {', '.join(get_args(Target))}, got {target!r}")
     check_sizes(d_k, n_keys)
-    if lengths_of(shortest, n_keys).max() < 2:
+    if lengths_of(lengths, n_keys).max() < 2:
         raise ValueError("expected a mask under which a query sees two keys, got one key for each")
-    unit = sqrt(row_variance(d_k, n_keys, 1.0, law, shortest))
+    unit = sqrt(row_variance(d_k, n_keys, 1.0, law, lengths))
 
     def value_at(divisor: float) -> float:
-        means = _expectations(float(d_k), float(n_keys), divisor, law, shortest)
+        means = _expectations(float(d_k), float(n_keys), divisor, law, lengths)
         if target == "max_weight":
             return means.max_weight
-        return means.entropy / (largest_entropy(n_keys, shortest) if target != "entropy" else 1)
+        return means.entropy / (largest_entropy(n_keys, lengths) if target != "entropy" else 1)
 
     return divisor_with(target, value, unit, value_at)
 
@@ -241,11 +241,11 @@ def divisor_with(
     raise ValueError(f"{target}: expected {expected}, got {value}")
 
 
-def largest_entropy(n_keys: int, shortest: RowLengths = None) -> float:
+def largest_entropy(n_keys: int, lengths: RowLengths = None) -> float:
     """The mean of ln n over rows of n visible keys: the entropy of equal weights, in nats.
 
-    >>> round(largest_entropy(4), 6), round(largest_entropy(4, shortest=1), 6)
+    >>> round(largest_entropy(4), 6), round(largest_entropy(4, lengths=1), 6)
     (1.386294, 0.794513)
     """
-    lengths = lengths_of(shortest, n_keys).tolist()
-    return fsum(map(log, lengths)) / len(lengths)
+    rows = lengths_of(lengths, n_keys).tolist()
+    return fsum(map(log, rows)) / len(rows)

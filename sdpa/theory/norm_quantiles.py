@@ -135,7 +135,8 @@ def attention_medians(
     The relative error of medians above 1e-8 is below 1e-3 for |J|_F, 3e-3 for |dw/dq|_F and 1e-2 for
     |dL/dq|; it grows slowly below (2 keys, d_k = 1: 1.6e-3 at 7e-23).
 
-    Arguments and errors as in `attention_expectations`, of independent Gaussian entries.
+    With a causal mask, `shortest` is the number of keys that the first query sees. Other arguments and
+    errors as in `attention_expectations`, of independent Gaussian entries.
 
     >>> medians = attention_medians(d_k=64, n_keys=64, divisor=8.0)
     >>> round(medians.jacobian_norm, 3), round(medians.weight_jacobian_norm, 3)

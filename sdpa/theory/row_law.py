@@ -64,20 +64,20 @@ def mean_over_lengths(
     values: Callable[[float], FloatArray],
     one_key: FloatArray,
     n_keys: float,
-    rows: RowLengths,
+    lengths: RowLengths,
 ) -> FloatArray:
     """(1 / N) sum of values(n) over the lengths n of N rows.
 
     `one_key` are the values of a row of one key. From length 16 on, a polynomial of degree 11 in
     ln n interpolates over every factor of 16, at whole numbers near Chebyshev's nodes.
 
-    >>> mean_over_lengths(lambda n: np.array([1 / n]), np.ones(1), n_keys=3, rows=1)
+    >>> mean_over_lengths(lambda n: np.array([1 / n]), np.ones(1), n_keys=3, lengths=1)
     array([0.61111111])
     """
-    if rows is None:
+    if lengths is None:
         return values(n_keys)
     total = np.zeros_like(one_key)
-    for n, weight in _weights(rows, n_keys).items():
+    for n, weight in _weights(lengths, n_keys).items():
         length_values = one_key if n == 1 else values(n)
         total = total + weight * length_values
     return total
@@ -102,13 +102,13 @@ def rows_under(mask: str, n_queries: int, n_keys: int) -> RowLengths:
     return tuple(zip(lengths.tolist(), counts[lengths].tolist(), strict=True))
 
 
-def lengths_of(rows: RowLengths, n_keys: float) -> IntArray:
+def lengths_of(lengths: RowLengths, n_keys: float) -> IntArray:
     """The length of each row, in rising order; of n_keys alone where all rows have it.
 
     >>> lengths_of(((2, 1), (3, 3)), n_keys=5)
     array([2, 3, 3, 3])
     """
-    return np.repeat(*_counted(rows, n_keys))
+    return np.repeat(*_counted(lengths, n_keys))
 
 
 def length_rule(lengths: IntArray) -> tuple[IntArray, FloatArray]:

@@ -103,7 +103,7 @@ def row_variance(
     n_keys: float,
     divisor: Rule,
     law: PairLaw = PairLaw(),
-    shortest: RowLengths = None,
+    lengths: RowLengths = None,
 ) -> float:
     """E R = (1 - 1/n) (A + B / n), R = (1/n) sum_j (s_j - mean of s)^2 over the n scores of a row.
 
@@ -123,7 +123,7 @@ def row_variance(
     """
     check_sizes(d_k, n_keys, fewest=1)
     divisor = resolve_divisor(divisor, d_k, n_keys)
-    n = lengths_of(shortest, n_keys)
+    n = lengths_of(lengths, n_keys)
     if law.normalize != "none":
         same = score_variance(d_k, 1.0, law) / divisor**2
         own = 0.0

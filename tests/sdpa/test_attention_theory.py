@@ -192,7 +192,7 @@ def test_the_trace_of_many_keys_is_below_1():
 
 def test_expectations_under_a_mask_are_means_over_the_lengths():
     """Long rows are interpolated between lengths."""
-    masked = squares_of(attention_expectations(64, 263, 6.0, shortest=200))
+    masked = squares_of(attention_expectations(64, 263, 6.0, lengths=200))
     rows = [squares_of(attention_expectations(64, n, 6.0)) for n in range(200, 264)]
     mean = {name: np.mean([row[name] for row in rows]) for name in masked}
     assert masked == pytest.approx(mean, rel=1e-9, abs=1e-10)
@@ -231,7 +231,7 @@ def test_the_divisor_gives_the_wanted_value(target, value, law):
 
 
 def test_the_divisor_of_a_share_of_entropy_under_a_mask():
-    divisor = divisor_for("entropy_share", 0.8, 64, 3, shortest=2)
+    divisor = divisor_for("entropy_share", 0.8, 64, 3, lengths=2)
     entropies = [attention_expectations(64, n, divisor).entropy for n in (2, 3)]
     assert sum(entropies) / log(2 * 3) == pytest.approx(0.8, rel=1e-9)
     with pytest.raises(ValueError, match=r"expected a value above \d.* and below 1, got 1.5"):

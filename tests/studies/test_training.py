@@ -5,7 +5,7 @@ import pytest
 
 from experiments.config.errors import TableError
 from experiments.studies.training import arms as module
-from experiments.studies.training.arms import KEYS, SETTING, arms, comparisons
+from experiments.studies.training.arms import KEYS, SETTING, comparisons, fair_runs
 from experiments.studies.training.settings import settings
 from tests.shipped import OF_FULL, RESULTS, shipped_only
 
@@ -80,13 +80,13 @@ def test_settings_are_compared_apart_and_an_arm_alone_is_not():
 def test_every_run_of_the_plan_has_an_arm_and_a_place():
     sweeps = [results.measured for name, results in OF_FULL.items() if name.startswith("fair")]
     places = pd.concat(sweeps).groupby([*SETTING, *KEYS, "learning_rate"])["trials"]
-    assert sorted(arms(OF_FULL)["trials"]) == sorted(places.max())
+    assert sorted(fair_runs(OF_FULL)["trials"]) == sorted(places.max())
 
 
 @shipped_only
 def test_a_sweep_with_an_altered_table_is_not_left_out(monkeypatch):
     monkeypatch.setitem(OF_FULL.unsound, "fair_text", TableError("altered"))
-    for runs in arms, settings:
+    for runs in fair_runs, settings:
         with pytest.raises(TableError, match="altered"):
             runs(OF_FULL)
         monkeypatch.setitem(OF_FULL.unsound, "language", TableError("altered"))
@@ -96,11 +96,11 @@ def test_a_sweep_with_an_altered_table_is_not_left_out(monkeypatch):
 def test_runs_that_differ_in_more_than_a_setting_are_refused(monkeypatch):
     monkeypatch.setattr(module, "SETTING", [name for name in SETTING if name != "text"])
     with pytest.raises(ValueError, match=r"got several.*text"):
-        arms(OF_FULL)
+        fair_runs(OF_FULL)
 
 
 @shipped_only
 def test_the_shipped_comparisons_are_those_of_the_tables():
     written = pd.read_csv(RESULTS / "config.full" / "arms.csv")
-    actual = comparisons(arms(OF_FULL)).reset_index(drop=True)
+    actual = comparisons(fair_runs(OF_FULL)).reset_index(drop=True)
     pd.testing.assert_frame_equal(written, actual, check_dtype=False, rtol=1e-9)

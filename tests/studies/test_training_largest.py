@@ -16,10 +16,10 @@ from tests.shipped import RESULTS, shipped_only
 @pytest.fixture
 def short(monkeypatch):
     """Two arms of a small decoder that trains for 40 steps, clipped above 3."""
-    usual, no_limit = largest.ARMS["no division"]
+    usual, no_limit = largest.TRAINED["no division"]
     cell = replace(usual, steps=40, layers=1, n_keys=16)
     arms = {"no division": (cell, no_limit), "clipped": (cell, 3.0)}
-    for name, value in {"ARMS": arms, "_EVERY": 1, "_RUNS": 1}.items():
+    for name, value in {"TRAINED": arms, "_EVERY": 1, "_RUNS": 1}.items():
         monkeypatch.setattr(largest, name, value)
 
 
@@ -43,7 +43,7 @@ def test_values_of_a_block_are_those_of_its_rows():
 
 
 @shipped_only
-@pytest.mark.parametrize("arm", largest.ARMS)
+@pytest.mark.parametrize("arm", largest.TRAINED)
 def test_the_first_steps_of_the_shipped_table_are_those_of_today(arm):
     """To the rounding of single precision, in which decoders train."""
     table = pd.read_csv(RESULTS / largest.PATH).query("arm == @arm").set_index("step")

@@ -49,7 +49,7 @@ from experiments.kinds.language.training import (
     train,
 )
 from experiments.measuring.cells import RULE_COLUMNS, Row, ScaledCell
-from experiments.measuring.columns import Column, Meaning, with_errors
+from experiments.measuring.columns import Column, Meaning, with_error_columns
 from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.metric import Metric, metric_columns, metric_row
 from experiments.measuring.quantiles import Histograms, Quantile
@@ -489,12 +489,12 @@ RUNS = Column("trials", "int", "runs of the rule, each from its own start")
 _STEP = Column("step", "int", "steps taken before")
 
 
-HISTORY_COLUMNS = (RULE_COLUMNS[0], RUNS, _STEP, *with_errors(RUN_VALUES, "runs"))
+HISTORY_COLUMNS = (RULE_COLUMNS[0], RUNS, _STEP, *with_error_columns(RUN_VALUES, "runs"))
 HEADS_COLUMNS = (
     *(RULE_COLUMNS[0], RUNS, _STEP),
     Column("layer", "int", "number of the layer, from 1"),
     Column("head", "int", "number of the head, from 1"),
-    *with_errors(HEAD_VALUES, "runs"),
+    *with_error_columns(HEAD_VALUES, "runs"),
 )
 
 EXPERIMENT = Experiment(

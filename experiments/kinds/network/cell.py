@@ -20,7 +20,7 @@ from annotated_types import Ge, Le, Lt
 
 from experiments.kinds.network.layer import LAYER_VALUES, stream_values, values_of_layer
 from experiments.measuring.cells import RULE_COLUMNS, Row, ScaledCell
-from experiments.measuring.columns import Column, Meaning, with_errors
+from experiments.measuring.columns import Column, Meaning, with_error_columns
 from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.metric import Metric, metric_columns, metric_row
 from experiments.measuring.moments import Moments
@@ -322,7 +322,7 @@ METRICS = (
 
 _TRIALS = Column("trials", "int", "independent stacks")
 _LAYER = Column("layer", "int", "number of the layer, from 1")
-LAYER_COLUMNS = (RULE_COLUMNS[0], _TRIALS, _LAYER, *with_errors(LAYER_VALUES, "stacks"))
+LAYER_COLUMNS = (RULE_COLUMNS[0], _TRIALS, _LAYER, *with_error_columns(LAYER_VALUES, "stacks"))
 
 
 def tabulate(cell: Cell, measured: StackMeasurement) -> dict[str, list[Row]]:

@@ -170,22 +170,24 @@ def _ratio(log: float) -> str:
 def _plot_crossings(
     ax: Axes,
     crossings: pd.DataFrame,
-    shown: pd.DataFrame,
+    plane: pd.DataFrame,
 ) -> None:
     """The line where the ratio is 1, one point per n_keys: measured with its interval, and exact as a
     stroke. Numbers make room.
     """
-    y = place(crossings["n_keys"], shown.index)
+    y = place(crossings["n_keys"], plane.index)
     ends = ("crossing", "crossing_low", "crossing_high", "crossing_exact")
-    x, low, high, exact = (place(crossings[end], shown.columns) for end in ends)
-    reach = np.where(np.isnan([low, high]), x, [low, high])
-    wide = _CLEAR * len(shown.columns)
-    for text, (at, row, left, right) in itertools.product(ax.texts, zip(x, y, *reach, strict=True)):
+    x, low, high, exact = (place(crossings[end], plane.columns) for end in ends)
+    ends_of_bars = np.where(np.isnan([low, high]), x, [low, high])
+    wide = _CLEAR * len(plane.columns)
+    for text, (at, row, left, right) in itertools.product(
+        ax.texts, zip(x, y, *ends_of_bars, strict=True)
+    ):
         column, height = text.xy
         if abs(height - row) < 0.5 and left - wide < column < right + wide:
             # away from the lines, which rise to the right
             text.xyann = column, height + (_ASIDE if column < at else -_ASIDE)
-    ax.errorbar(x, y, xerr=abs(reach - x), fmt="o", color=INK, elinewidth=1)
+    ax.errorbar(x, y, xerr=abs(ends_of_bars - x), fmt="o", color=INK, elinewidth=1)
     ax.plot(x, y, color=INK, alpha=0.35)
     ax.plot(exact, y, "--|", color=INK, markersize=9)
 
@@ -241,7 +243,7 @@ def _plot_contours(ax: Axes, shares: pd.DataFrame) -> None:
 def _plot_freezing(
     ax: Axes,
     cell: BaseCell,
-    shown: pd.DataFrame,
+    plane: pd.DataFrame,
 ) -> bool:
     """The line query_std key_std d_k^(1/2 - p) = sqrt(2 ln n_keys), in the plane of a cell and its
     rule, if its entries are independent and Gaussian of mean 0; True if it crosses the map.
@@ -253,11 +255,11 @@ def _plot_freezing(
     spread = law.query_std * law.key_std
     is_gaussian = law == PairLaw(query_std=law.query_std, key_std=law.key_std)
     if is_gaussian and exponent is not None and exponent < 1 / 2:
-        at = np.geomspace(shown.index[0], shown.index[-1], 50)
+        at = np.geomspace(plane.index[0], plane.index[-1], 50)
         power = 1 / (1 - 2 * float(exponent))
         freezing = (2 * np.log(at) / spread**2) ** power
-        x = place(freezing, shown.columns)
-        y = place(at, shown.index)
+        x = place(freezing, plane.columns)
+        y = place(at, plane.index)
         ax.plot(x, y, "--", color=INK, linewidth=1.5)
         return bool(np.isfinite(x).any())
     return False

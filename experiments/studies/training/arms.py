@@ -23,7 +23,7 @@ from experiments.tables.layout import csv_bytes
 
 DIVIDED = "divided"
 # Arms by rule, divisor of the rate of W_Q and W_K, and divisor of the gradients at q and k.
-ARMS = {
+ARM_OF_KEYS = {
     ("d_k^1/2", "unscaled", "unscaled"): DIVIDED,
     ("unscaled", "unscaled", "unscaled"): "none",
     ("unscaled", "d_k^1/4", "unscaled"): "none, slower",
@@ -62,15 +62,15 @@ _RATE = "learning_rate"
 _TOP = 2.6  # nats; losses above tell arms apart no better
 
 
-def arms(full: AllResults) -> pd.DataFrame:
+def fair_runs(full: AllResults) -> pd.DataFrame:
     """The runs of all sweeps of the plan, with their arm; of a rate that two sweeps have, that with
     most runs.
     """
     runs = runs_of(full, "fair", [*SETTING, *KEYS, _RATE])
     keys = runs[KEYS].astype(str).agg(tuple, axis=1)
-    runs["arm"] = pd.Categorical(keys.map(ARMS), [*ARMS.values()])
+    runs["arm"] = pd.Categorical(keys.map(ARM_OF_KEYS), [*ARM_OF_KEYS.values()])
     if runs["arm"].isna().any():
-        raise ValueError(f"expected arms {[*ARMS]}, got {sorted({*keys} - {*ARMS})}")
+        raise ValueError(f"expected arms {[*ARM_OF_KEYS]}, got {sorted({*keys} - {*ARM_OF_KEYS})}")
     most = runs.sort_values("trials", ascending=False, kind="stable")
     return most.drop_duplicates([*SETTING, "arm", _RATE]).sort_values([*SETTING, "arm", _RATE])
 
@@ -163,7 +163,7 @@ _MARKERS = "os^v"
 
 def write_arms(full: AllResults) -> None:
     """Write the table of comparisons and its picture, from the shipped tables."""
-    runs = arms(full)
+    runs = fair_runs(full)
     update(full.folder / "arms.csv", csv_bytes(comparisons(runs)))
     path = figure_path(full.folder, "arms", "losses")
     write_atomically(path, *Picture(path, words(runs), lambda: _draw(runs)).render())

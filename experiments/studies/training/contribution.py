@@ -31,7 +31,7 @@ def _trained_arms(source: Source) -> str:
     """
     from experiments.studies.training import arms
 
-    compared = arms.comparisons(arms.arms(source.full))
+    compared = arms.comparisons(arms.fair_runs(source.full))
     compared["setting"] = compared.apply(arms.setting_words, axis=1)
     rows = []
     for (setting, arm), group in compared.groupby(["setting", "arm"], sort=False):

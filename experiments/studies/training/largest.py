@@ -36,7 +36,7 @@ _RUNS = 3
 _CELL = Cell(64, 64, 0.004, (Scaling.parse("unscaled"),), initial="small")
 _DIVIDED = replace(_CELL, scaling=(Scaling.parse("d_k^1/2"),))
 # A decoder, and the largest score that QK-Clip leaves.
-ARMS = {
+TRAINED = {
     "divided by √d_k": (_DIVIDED, inf),
     "no division": (_CELL, inf),
     "QK-norm": (replace(_DIVIDED, normalize="rms", gain="learned"), inf),
@@ -46,13 +46,13 @@ ARMS = {
 
 def tabulate() -> pd.DataFrame:
     """A row for each arm and recorded step: means over runs and blocks."""
-    rows = [row for arm in ARMS for seed in range(_RUNS) for row in _of_run(arm, seed)]
+    rows = [row for arm in TRAINED for seed in range(_RUNS) for row in _of_run(arm, seed)]
     return pd.DataFrame(rows).groupby(["arm", "step"], sort=False).mean().reset_index()
 
 
 def _of_run(arm: str, seed: int) -> Iterator[dict[str, object]]:
     """The records of a run; runs of a seed share their start, if they have the same weights, and texts."""
-    cell, largest = ARMS[arm]
+    cell, largest = TRAINED[arm]
     rng = np.random.default_rng(seed)
     start = cell.start(rng)
     places = rng.integers(
