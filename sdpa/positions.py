@@ -9,8 +9,12 @@ import numpy.typing as npt
 
 from sdpa._arrays import FloatArray, as_float
 
+ROPE_BASE = 10_000.0
 
-def rotated(vectors: npt.ArrayLike, positions: npt.ArrayLike, base: float = 10_000.0) -> FloatArray:
+
+def rotated(
+    vectors: npt.ArrayLike, positions: npt.ArrayLike, base: float = ROPE_BASE
+) -> FloatArray:
     """RoPE: entries m and m + d_k / 2 of each vector, turned by the angle position base^(-2 m /
     d_k).
 

@@ -24,6 +24,7 @@ RULE_COLUMNS = (
     ),
     Column("divisor", "float", "divisor of the scores"),
 )
+LAYER = Column("layer", "int", "number of the layer, from 1")  # of further tables
 
 
 class Sizes(NamedTuple):

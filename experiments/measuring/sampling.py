@@ -69,6 +69,9 @@ class MaskName(str):
 
 
 AnyMask = Annotated[MaskName, Meaning(MEANINGS)]
+SoftCap = Annotated[
+    float, Ge(0), Le(1e6), Meaning("c of the soft cap c tanh(s / c) of scaled scores; 0: none")
+]
 
 
 class AttentionCell(ScaledCell):

@@ -48,15 +48,17 @@ from experiments.kinds.language.training import (
     head_values,
     train,
 )
-from experiments.measuring.cells import RULE_COLUMNS, Row, ScaledCell
+from experiments.measuring.cells import LAYER, RULE_COLUMNS, Row, ScaledCell
 from experiments.measuring.columns import Column, Meaning, with_error_columns
 from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.metric import Metric, metric_columns, metric_row
 from experiments.measuring.quantiles import Histograms, Quantile
+from experiments.measuring.sampling import SoftCap
 from sdpa import Scaling
 from sdpa._arrays import FloatArray
 from sdpa.decoder import Decoder, OptimizerName, Pass, loss_and_gradients, losses
 from sdpa.network import Block, Design
+from sdpa.positions import ROPE_BASE
 from sdpa.row_maps import NORMALIZERS, Normalizer, RowMap
 
 HISTORY, HEADS = "history", "heads"
@@ -68,7 +70,6 @@ _EARLY_STEPS = (
 )  # steps before which a longer run records as well, to compare with short ones
 _SMALL = 0.02
 _EPSILON = 1e-6  # of the norms
-_ROPE_BASE = 10_000.0
 _LOSS_OF_ENDED = 100.0
 _UNSCALED, _SMALLEST_DIVISOR = Scaling.parse("unscaled"), 1e-6
 _Size = Annotated[int, Ge(1), Le(2**13)]
@@ -131,9 +132,7 @@ class Cell(ScaledCell):
     gain: Annotated[
         Literal["fixed", "learned"], Meaning("factor of q in each head: 1, or learned from 1 on")
     ] = "fixed"
-    softcap: Annotated[
-        float, Ge(0), Le(1e6), Meaning("c of the soft cap c tanh(s / c) of scaled scores; 0: none")
-    ] = 0.0
+    softcap: SoftCap = 0.0
     normalizer: Annotated[
         Normalizer, Meaning("function from capped scores to weights: softmax or sigmoid")
     ] = NORMALIZERS["softmax"]
@@ -217,7 +216,7 @@ class Cell(ScaledCell):
                 self.n_heads,
                 divisor,
                 gradient_divisor=self.weight_divisors()["gradient_divisor"],
-                rope_base=_ROPE_BASE,
+                rope_base=ROPE_BASE,
                 row_map=RowMap(self.softcap, normalizer=self.normalizer.name),
                 epsilon=_EPSILON,
                 qk_norm=self.normalize == "rms",
@@ -492,7 +491,7 @@ _STEP = Column("step", "int", "steps taken before")
 HISTORY_COLUMNS = (RULE_COLUMNS[0], RUNS, _STEP, *with_error_columns(RUN_VALUES, "runs"))
 HEADS_COLUMNS = (
     *(RULE_COLUMNS[0], RUNS, _STEP),
-    Column("layer", "int", "number of the layer, from 1"),
+    LAYER,
     Column("head", "int", "number of the head, from 1"),
     *with_error_columns(HEAD_VALUES, "runs"),
 )

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Self
 
 import numpy as np
-from annotated_types import Ge, Le
 
 from experiments.measuring.cells import Sizes, for_cells
 from experiments.measuring.columns import Meaning
@@ -20,7 +19,7 @@ from experiments.measuring.intervals import MIN_DRAWS_OF_FOURTH_POWERS
 from experiments.measuring.kernel import Kernel
 from experiments.measuring.metric import Exact, from_theory
 from experiments.measuring.row_metrics import METRICS, KernelMetric, RowMetric, row_arguments
-from experiments.measuring.sampling import AnyMask, MaskName, SampledCell
+from experiments.measuring.sampling import AnyMask, MaskName, SampledCell, SoftCap
 from sdpa._arrays import FloatArray
 from sdpa.row_maps import NORMALIZERS, MappedRows, Normalizer, RowMap
 
@@ -59,9 +58,7 @@ class Cell(SampledCell):
 
     # More names than those of other experiments.
     mask: AnyMask = MaskName("none")  # type: ignore[assignment]  # noqa: RUF009
-    softcap: Annotated[
-        float, Ge(0), Le(1e6), Meaning("c of the soft cap c tanh(s / c) of scaled scores; 0: none")
-    ] = 0.0
+    softcap: SoftCap = 0.0
     sink: Annotated[Sink, Meaning("logit of a key without a value, beside softmax; or none")] = (
         Sink()
     )

@@ -19,7 +19,7 @@ import numpy as np
 from annotated_types import Ge, Le, Lt
 
 from experiments.kinds.network.layer import LAYER_VALUES, stream_values, values_of_layer
-from experiments.measuring.cells import RULE_COLUMNS, Row, ScaledCell
+from experiments.measuring.cells import LAYER, RULE_COLUMNS, Row, ScaledCell
 from experiments.measuring.columns import Column, Meaning, with_error_columns
 from experiments.measuring.experiment import MEASURED, Experiment
 from experiments.measuring.metric import Metric, metric_columns, metric_row
@@ -28,9 +28,9 @@ from sdpa import Scaling, network
 from sdpa._arrays import FloatArray
 from sdpa.initialisation import SCHEMES, Scheme
 from sdpa.masks import NoneOrCausal
+from sdpa.positions import ROPE_BASE
 
 LAYERS = "layers"  # the table of all layers
-_ROPE_BASE = 10_000.0
 # Squared gradients of a stack have a heavy tail, with a coefficient of variation of 0.4 to 1.8. With
 # fewer stacks, a run whose spread comes out too small passes for precise: of such intervals at 20
 # stacks, 51 to 76% contain the true value, and of all intervals 88 to 94%.
@@ -167,7 +167,7 @@ class Cell(ScaledCell):
                 mask=self.mask,
                 norm=self.norm,
                 residual=self.residual,
-                rope_base=_ROPE_BASE if self.position == "rope" else None,
+                rope_base=ROPE_BASE if self.position == "rope" else None,
             )
 
 
@@ -321,8 +321,7 @@ METRICS = (
 
 
 _TRIALS = Column("trials", "int", "independent stacks")
-_LAYER = Column("layer", "int", "number of the layer, from 1")
-LAYER_COLUMNS = (RULE_COLUMNS[0], _TRIALS, _LAYER, *with_error_columns(LAYER_VALUES, "stacks"))
+LAYER_COLUMNS = (RULE_COLUMNS[0], _TRIALS, LAYER, *with_error_columns(LAYER_VALUES, "stacks"))
 
 
 def tabulate(cell: Cell, measured: StackMeasurement) -> dict[str, list[Row]]:
