@@ -66,8 +66,7 @@ def shown(figure: Figure, results: Results) -> Shown:
         rows = _case_rows(figure, rows, axes)
     tables = {name: _beside(rows, other, axes) for name, other in results.items()} | {kind: rows}
     left_out = _left_out(table, rows, axes)
-    of = figure.name, figure.metrics, results
-    return Shown(*of, tables, rows, left_out, lines, x, panels)
+    return Shown(figure.name, figure.metrics, results, tables, rows, left_out, lines, x, panels)
 
 
 def _beside(rows: pd.DataFrame, table: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:

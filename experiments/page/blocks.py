@@ -58,8 +58,8 @@ def rewrite(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
             try:
                 return f"{match[1]}{BLOCKS[name](source)}\n{match[3]}"
             except TableError as error:
-                ways = "make all writes tables; delete a block with its experiment"
-                raise BlockError(f"block {name}: {error}; {ways}") from None
+                missing = f"block {name}: {error}; make all writes tables; delete a block with its experiment"
+                raise BlockError(missing) from None
 
         filled[path] = _BLOCK.sub(block, text)
     return filled

@@ -9,7 +9,6 @@ import pandas as pd
 from experiments.figures.markup import Source, code, digits, formulas, markdown
 from experiments.figures.words import short
 from experiments.kinds.support import widest
-from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import Metric
 from experiments.page.statements import counts, read_statements
 from experiments.tables.analyse import agreement
@@ -25,6 +24,7 @@ _METRICS = {
     "query_gradient_norm_exact": "gradient to a query, root mean square",
 }
 
+_ENDS = "", "_low", "_high"  # of an interval
 _FACTORS = 1.01, 1.03, 1.1  # of planted faults
 
 
@@ -63,10 +63,10 @@ def networks(source: Source) -> str:
     case is named by the axes that vary in its sweep, and by its unusual values.
     """
     sweeps = source.full.require_all(lambda sweep: "growth" in sweep.figures)
-    rules = pd.concat(results[MEASURED] for results in sweeps)["scaling"].unique()
+    rules = pd.concat(results.measured for results in sweeps)["scaling"].unique()
     rows = []
     for results in sweeps:
-        table, axes = results[MEASURED], results.axes
+        table, axes = results.measured, results.axes
         varied = axes.varied(table)
         names = axes.among(table)
         for _, group in table.groupby(names, sort=False):
@@ -84,7 +84,7 @@ def networks(source: Source) -> str:
 
 def _growth(row: pd.Series) -> str:
     """The growth of a gradient with its interval."""
-    ends = (row[f"stream_gradient_growth{end}"] for end in ("", "_low", "_high"))
+    ends = (row[f"stream_gradient_growth{end}"] for end in _ENDS)
     return "{} ({} to {})".format(*map(formulas, map(digits, ends)))
 
 
@@ -100,11 +100,11 @@ def power(source: Source) -> str:
 
     A metric without an exact value, or with none but 0, stays as it was.
     """
-    all_results = source.shipped
-    tests = len(agreement(all_results.values()).values)
+    sweeps = source.shipped.values()
+    tests = len(agreement(sweeps).values)
     planted = [
         (results, metric)
-        for results in all_results.values()
+        for results in sweeps
         for metric in results.metrics.values()
         if metric.exact and results.measured[f"{metric.name}_exact"].fillna(0).any()
     ]
@@ -122,6 +122,6 @@ def power(source: Source) -> str:
 
 def _p_values(results: Results, metric: Metric, factor: float) -> pd.Series:
     """Of the tests of a metric that is off by a factor, with its interval."""
-    columns = [f"{metric.name}{end}" for end in ("", "_low", "_high")]
+    columns = [f"{metric.name}{end}" for end in _ENDS]
     faulty = results.measured.assign(**results.measured[columns] * factor)
     return verdicts(replace(results.experiment, metrics=(metric,)), faulty)["p_value"]

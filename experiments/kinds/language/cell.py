@@ -470,13 +470,12 @@ def _means(columns: tuple[Column, ...], values: FloatArray) -> Row:
     row: Row = {}
     for column, column_values in zip(columns, values.T, strict=True):
         if "gradient" in column.name:
-            mean = float(np.exp(np.log(column_values).mean()))
-            row |= {column.name: mean, f"{column.name}_se": mean * _error(np.log(column_values))}
+            logarithms = np.log(column_values)
+            mean = float(np.exp(logarithms.mean()))
+            error = mean * _error(logarithms)
         else:
-            row |= {
-                column.name: float(column_values.mean()),
-                f"{column.name}_se": _error(column_values),
-            }
+            mean, error = float(column_values.mean()), _error(column_values)
+        row |= {column.name: mean, f"{column.name}_se": error}
     return row
 
 

@@ -56,10 +56,9 @@ def assumptions(shown: Shown) -> Drawing:
     ones at the edge.
     """
     results, metrics = shown.results, shown.metrics
-    axes = results.axes
-    varied = axes.varied(shown.rows)
+    varied = results.axes.varied(shown.rows)
     names = [
-        values_of(row, named(row, varied, axes)) or "textbook case"
+        values_of(row, named(row, varied, results.axes)) or "textbook case"
         for _, row in shown.rows.iterrows()
     ]
     table = shown.rows.assign(case=names)

@@ -3,12 +3,10 @@ figure of what dividing scores by √d_k changes in their losses and gradients.
 """
 
 from collections.abc import Collection
-from functools import partial
 
 import pandas as pd
 
 from experiments.config.paths import figure_path
-from experiments.config.sweep import Sweep
 from experiments.figures.axes import legend
 from experiments.figures.lines import plot_measured, reach
 from experiments.figures.picture import Picture, Words
@@ -45,17 +43,14 @@ def runs_of(
         TableError: no such sweep has tables, or those of one are not sound.
         ValueError: the runs differ in an axis that is not among these.
     """
-    sweeps = full.require_all(partial(_is_of, group))
+    sweeps = full.require_all(
+        lambda sweep: sweep.experiment.name == "language" and sweep.name.split("_")[0] == group
+    )
     runs = pd.concat(results.measured for results in sweeps).query(where).reset_index(drop=True)
     others = {*axis_names(sweeps[0].experiment.cell)}.difference(axes)
     if mixed := [name for name in sorted(others) if len(runs[name].unique()) > 1]:
         raise ValueError(f"expected runs that differ in {[*axes]} alone, got several {mixed}")
     return runs
-
-
-def _is_of(group: str, sweep: Sweep) -> bool:
-    is_named = f"{sweep.name}_".startswith(f"{group}_")
-    return is_named and sweep.experiment.name == "language"
 
 
 def settings(full: AllResults) -> tuple[pd.DataFrame, pd.DataFrame]:
