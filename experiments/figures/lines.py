@@ -55,7 +55,7 @@ def draw_lines(picture: Lines, shown: Shown) -> Drawing:
     if shown.x != picture.by and any(any(line.words) for line in lines):
         are_rules = picture.facet_by != picture.by == "scaling"
         if not label_ends(axes, are_rules=are_rules):
-            or_none = " unscaled, or" if UNSCALED in {*shown.rows["scaling"]} else ""
+            or_none = " unscaled, or" if UNSCALED in {*shown.rows.get("scaling", [])} else ""
             title = f"scores{or_none} divided by" if are_rules else ""
             legend(axes[0], title, _keys(lines, colours))
     return figure

@@ -201,6 +201,12 @@ OF_LOG2 = {
 
 
 @pytest.mark.usefixtures("in_this_process", "quick_slider")
+def test_the_page_computes_all_functions_of_rules():
+    script = Path(index.__file__).with_name("attention.js").read_text()
+    (line,) = re.findall("const FUNCTIONS = (.*);", script)
+    assert {*re.findall(r'"(\w+)"', line)} == {*FUNCTIONS}
+
+
 def test_one_line_adds_a_function_of_rules_to_axes_page_and_explorer(tmp_path, monkeypatch):
     monkeypatch.setitem(FUNCTIONS, "log2", math.log2)
     monkeypatch.setattr(index, "SCALED", WITH_LOG2)

@@ -5,7 +5,7 @@ sweeps:
   mechanisms: {d_k: 4, n_keys: 4, n_queries: 4, mask: window-2, scaling: unscaled, trials: 20}
 other: {softcap: 2, sink: 0, normalizer: sigmoid}
 refused:
-  "did you mean mask: window-2 in experiment: initialisation or mechanisms":
+  "did you mean mask: window-2 in experiment":
     {experiment: saturation, d_k: 4, n_keys: 4, n_queries: 4, mask: window-2, scaling: unscaled, trials: 20}
   "figures: length in experiment: saturation":
     {d_k: 4, n_keys: 4, n_queries: 4, scaling: unscaled, trials: 20, figures: length}
