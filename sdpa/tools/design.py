@@ -13,7 +13,6 @@ from sdpa.theory.query_lengths import largest_of_all_mean
 from sdpa.theory.row_law import rows_under
 from sdpa.tools.listing import Row, listed
 
-_LARGEST = "largest of all scores with it: {:.3g} on average, if each query sees all keys\n"
 _FACTORS = (1 / 16, 1 / 4, 1, 4, 16)  # of n_keys, in the table
 COLUMNS = {
     "n_keys": ("{n_keys}", "keys of a sequence, with a query for each"),
@@ -30,6 +29,10 @@ COLUMNS = {
         "length of a query's gradient, likewise, for normal gradients to the weights",
     ),
     "saturated_rows": ("{saturated_rows:.4g}", "share of rows with a weight above 0.99"),
+    "largest_score": (
+        "{largest_score:.4g}",
+        "mean largest of all scores, if each query sees n_keys of its own; not for l2 and rms",
+    ),
 }
 
 
@@ -83,15 +86,16 @@ def design(
         rows = rows_under(mask, n, n)
         means = attention_expectations(d_k, n, divisor, law, rows)
         share = {"entropy_share": means.entropy / largest_entropy(n, rows)}
-        table.append({"n_keys": n, "divisor": divisor} | share | vars(means))
+        row = {"n_keys": n, "divisor": divisor} | share | vars(means)
+        if normalize == "none":
+            row["largest_score"] = largest_of_all_mean(d_k, n, n) / divisor
+        table.append(row)
     rule = f"the same as the rule {divisor / math.sqrt(d_k):.5g}*d_k^1/2 for scaling"
-    largest = largest_of_all_mean(d_k, n_keys, n_keys) / divisor
     text = (
         f"divide the scores by {divisor:.4g} for {target} = {value:g} at d_k = {d_k} and "
         f"n_keys = {n_keys}, mask {mask}, normalize {normalize}\n"
         f"{rule if normalize == 'none' else 'another d_k needs another divisor'}\n"
         f"{multiplies(divisor)}\n"
-        f"{_LARGEST.format(largest) if normalize == 'none' else ''}"
         "exact values with it, from normal q and k before normalize, also for fewer and more keys:\n\n"
         f"{listed(table, COLUMNS)}"
     )

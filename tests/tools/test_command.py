@@ -16,6 +16,7 @@ from experiments.page.diagnosis import DIAGNOSIS_COLUMNS
 from sdpa import Scaling, attention_weights, compare, design, diagnose
 from sdpa.masks import MASKS
 from sdpa.theory import attention_expectations, divisor_for
+from sdpa.theory.query_lengths import largest_of_all_mean
 from sdpa.tools.diagnosis.advice import advice
 from sdpa.tools.heads import Options, read_heads
 from sdpa.tools.heads.table import table_of
@@ -173,6 +174,15 @@ def test_the_divisor_and_its_table_are_those_of_theory():
     assert [int(line.split()[0]) for line in table] == [4, 16, 64, 256, 1024]
     expected = attention_expectations(16, 1024, exact).max_weight
     assert float(table[-1].split()[3]) == pytest.approx(expected, rel=1e-3)
+
+
+def test_a_design_tells_the_largest_score_as_json_where_it_is_known():
+    words = ("design", "--d-k", "16", "--n-keys", "64", "--row-variance", "1", "--json")
+    for row in json.loads(sdpa(*words).stdout):
+        n_keys = row["n_keys"]
+        largest = largest_of_all_mean(16, n_keys, n_keys) / row["divisor"]
+        assert row["largest_score"] == pytest.approx(largest)
+    assert "largest_score" not in sdpa(*words, "--normalize", "l2").stdout
 
 
 def test_a_design_knows_the_rows_of_masks():
