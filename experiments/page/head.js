@@ -70,7 +70,13 @@ sweeps:
     const place = ({ spread, entropy }) => `${(100 * spread / critical / end).toFixed(1)} ${(100 * (1 - entropy / most)).toFixed(1)}`;
     const spreads = Array.from({ length: 80 }, (_, i) => (i + 1) / 80 * end * critical).filter((each) => each <= table.spread);
     const curve = spreads.map((each) => place(attention.ofHead(table, d_k, n_keys, Math.sqrt(d_k) / each)));
-    const paths = [`M0 0Q${50 / end} 0 ${100 / end} 100H100`, `M0 0L${curve.join("L")}`, ...points.map((each) => `M${place(each)}h0`)];
+    const others = Object.values(table.entropy_shares).map((shares) => shares.map((share, i) => `${(200 * i / (shares.length - 1) / end).toFixed(1)} ${100 - 100 * share}`));
+    const paths = [
+      `M0 0Q${50 / end} 0 ${100 / end} 100H100`,
+      ...[...others, curve].map((each) => `M0 0L${each.join("L")}`),
+      `M${50 / end} 25h0`,
+      ...points.map((each) => `M${place(each)}h0`),
+    ];
     document.querySelectorAll("#head-curve path").forEach((path, i) => path.setAttribute("d", paths[i]));
     $("head-end").textContent = end;
   }

@@ -69,9 +69,11 @@ def visit(browser):
     """
     pages, said, requested = [], [], []
 
-    def open_page(size=DESKTOP, scheme="light", path=PAGE):
+    def open_page(size=DESKTOP, scheme="light", path=PAGE, **more):
         viewport = {"width": size[0], "height": size[1]}
-        page = browser.new_page(viewport=viewport, color_scheme=scheme, reduced_motion="reduce")
+        page = browser.new_page(
+            viewport=viewport, color_scheme=scheme, reduced_motion="reduce", **more
+        )
         pages.append(page)
         page.set_default_timeout(20_000)
         page.on("console", lambda message: said.append(message.text))
@@ -189,6 +191,29 @@ def test_terms_and_quiz_answer_to_the_keyboard(visit):
     assert question.locator("details[open] [role=status]").text_content() == "Yes:"
 
 
+def heights_of_cards(page):
+    """In pixels."""
+    return [card.bounding_box()["height"] for card in page.locator(".cards > li").all()]
+
+
+@pytest.mark.parametrize("size", [PHONE, DESKTOP])
+def test_the_gradient_is_guessed_before_it_is_seen(visit, size):
+    """By keyboard and without JavaScript, and nothing moves."""
+    page = visit(size=size, java_script_enabled=False)
+    card = page.locator("[id='card.gradients']")
+    found = card.locator("h3, .curve, .pair, summary").all()
+    before = heights_of_cards(page)
+    assert size == PHONE or len({*before}) == 1
+    assert [each.is_visible() for each in found] == [False] * 4
+    assert "typical gradient grow or shrink" in card.locator("legend").inner_text()
+    card.locator("input").first.focus()
+    page.keyboard.press("ArrowDown")
+    assert [each.is_visible() for each in found] == [True] * 4
+    assert card.locator("fieldset").inner_text().strip() == "shrinks"
+    assert heights_of_cards(page) == before
+    assert "grow or shrink" not in page.locator("#quiz").text_content()
+
+
 MODELS = ("DeepSeek-V3, MLA", "Gemma", "Granite", "Qwen", "SSMax")
 KEYS = 4096
 
@@ -228,7 +253,8 @@ def test_your_head_agrees_with_sdpa_design_for_deployed_models(visit):
             "all => all.map((dot) => dot.getAttribute('d'))"
         )
         heights = [1 - float(re.fullmatch(r"M\S+ (\S+)h0", path)[1]) / 100 for path in drawn]
-        np.testing.assert_allclose(heights, exact[1] / np.log(KEYS), atol=0.002, err_msg=model)
+        expected = [0.75, *exact[1] / np.log(KEYS)]  # first the limit at half the critical spread
+        np.testing.assert_allclose(heights, expected, atol=0.002, err_msg=model)
 
 
 def test_your_head_by_keyboard_with_its_link_and_config(visit):
