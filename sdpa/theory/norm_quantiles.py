@@ -34,8 +34,7 @@ one for each row,
     |dL/dq|^2 = ((z.J g)^2 + |J g|^2 X) key_std^2 / divisor^2,
 
 X chi-squared of d_k - 1 degrees of freedom, because the parts of keys across q do not depend on
-the weights. (z.J g)^2 counts as |J g|^2 |J z|^2 / |J|_F^2, with the same mean: exact for rows of two
-large weights, and 1 / d_k of the whole in others.
+the weights.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ _GENERATOR = (
 #     2       z_3                                  11      the length of the row
 #     3       A_2 of the scores below the eighth   12      z_1, for the start of a search alone
 #     4..8    z_4 to z_8                           13..20  gradients g to the eight largest weights
-#     21, 22  sums of u g and u^2 g below them     23, 24  |keys across q|^2; sum of u^2 g^2 below
+#     21, 22  sums of u g, u^2 g, u y g below       23, 24  |keys across q|^2; sum of u^2 g^2 below
 _QUERY, _SECOND, _THIRD, _SQUARES = range(4)
 _LOWER = (_THIRD, *range(4, 9))
 _SUM, _CHI, _LENGTH, _START = range(9, 13)
@@ -87,8 +86,8 @@ _ALONG = ((1, 1), (2, 1), (2, 2))  # powers of u and y in the polynomial of `alo
 # The effects below are the largest over medians of 16 setups, of 2 to 4,096 keys, d_k from 1 to
 # 4,096 and medians from 1e-30 to 2.4.
 _HALVINGS = 5  # of the steps of |q|; 3 in place of 5 change a median by 3e-5, 7 by 1e-6
-# d_k from which |dw/dq| and |dL/dq| are known. Medians of 240,000 drawn rows of 8 and 64 unscaled
-# keys differ by 1% and 6% at d_k = 2, and by up to 0.4% and 0.6% at 4.
+# d_k from which |dw/dq| and |dL/dq| are known. Medians of 240,000 and of 1,200,000 drawn rows of 8 and
+# 64 unscaled keys differ by up to 1% at d_k = 2, and by up to 0.4% at 4.
 _NARROWEST = 8
 _BISECTIONS = 10  # 8 change a median by 2e-3, and 14 by 6e-4
 _FLATTEST = 1e-6  # a smaller sigma changes a norm by about its square
@@ -254,10 +253,11 @@ class RowNorms:
         powers = _powers(e)
         sums = np.array([power.sum(axis=0) for power in powers])
         along = np.array([(powers[k - 1] * y**m).sum(axis=0) for k, m in _ALONG])
+        below = np.zeros_like(along)
         if largest.others.any():
-            more, more_along = _sums_over_others(sigma, largest)
+            more, below = _sums_over_others(sigma, largest)
             sums += more
-            along += more_along
+            along += below
         self.partition = sums[0]
         self.shares = e / sums[0]  # from the second largest score to the eighth
         self.u = [power_sum / sums[0] ** k for k, power_sum in enumerate(sums, 1)]
@@ -271,6 +271,8 @@ class RowNorms:
         centred = first - mean * u2
         self.mean = mean
         self.along = second - mean * (first + centred), 2 * centred, 1 + u2
+        self.y = y
+        self.below = below[1:] / sums[0] ** 2
 
     def norm(self, name: str, d_k: float) -> Norm:
         """A norm of `NormMedians` as a function of t; with a query over to_query."""
@@ -306,29 +308,33 @@ class RowNorms:
     def query_gradient_norm(self, d_k: float) -> Norm:
         """|dL/dq| divisor / key_std of drawn gradients, as a function of t.
 
-        With a the largest weight, r u the others, h = sum u g and y = g_1 - h,
+        With a the largest weight, r u the others, m = sum u y, h = sum u g and x = a (g_1 - h),
 
-            |J g|^2 / r^2 = a^2 y^2 + sum u^2 (g - h - a y)^2
+            |J g|^2 / r^2 = x^2 + sum u^2 (g - h - x)^2
+            z.J g / r = sum u y (g - h) + x (z_1 - z_2 - m)
         """
         _, u2, *_ = self.u
-        mean, product, squares = self._gradient_sums()
+        mean, product, squares, along_scores = self._gradient_sums()
         across = _across_query(d_k)
         largest = _normals()[_GRADIENTS.start] - mean
         coefficients = squares, -2 * product, 1 + u2
 
         def norm(t: FloatArray) -> FloatArray:
             a = 1 / (1 + t)
-            square = _polynomial(a * largest, *coefficients)
-            along = self.along_scores(t, a) / (a**2 * self._square(t))
-            return t * a * np.sqrt(np.maximum(square, _ROUNDED) * (across + along))
+            x = a * largest
+            square = np.maximum(_polynomial(x, *coefficients), _ROUNDED)
+            along = along_scores + x * (self._distance(t) - self.mean)
+            return np.asarray(t * a * np.sqrt(square * across + along**2))
 
         return norm
 
-    def _gradient_sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """h = sum u g, sum u^2 (g - h) and sum u^2 (g - h)^2 over all keys but the largest.
+    def _gradient_sums(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """h = sum u g, and sums of u^2 (g - h), u^2 (g - h)^2 and u y (g - h), over all keys but the
+        largest.
 
-        Over the keys below the eighth, sum u g and sum u^2 g are normal with their exact
-        covariance, and sum u^2 g^2 has the law of Wilson and Hilferty with its exact variance.
+        Over the keys below the eighth, sums of u g, u^2 g and u y g are normal with their exact
+        variances and covariances with sum u g; given it, the second and the third are one normal
+        number. Sum u^2 g^2 has the law of Wilson and Hilferty with its exact variance.
         """
         u = self.shares
         g = _normals()[_GRADIENTS][1:]
@@ -343,11 +349,17 @@ class RowNorms:
         with_squares = slope * first + own * lower_squares
         spread = 2 * fourth / (9 * second**2)
         rest = second * np.maximum(1 - spread + np.sqrt(spread) * lower_spread, 0) ** 3
+        with_y, with_both = self.below
+        towards = np.maximum(with_y / np.sqrt(second), -np.sqrt(with_both))  # y < 0
+        alone = np.sqrt(np.maximum(with_both - towards**2, 0))
+        with_scores = towards * lower_sum + alone * lower_squares
         _, u2, *_ = self.u
         h = (u * g).sum(axis=0) + first
         product = (u**2 * g).sum(axis=0) + with_squares
         squares = (u**2 * g**2).sum(axis=0) + rest
-        return h, product - h * u2, squares + h * (h * u2 - 2 * product)
+        along = (u * self.y * g).sum(axis=0) + with_scores
+        square = squares + h * (h * u2 - 2 * product)
+        return h, product - h * u2, square, along - h * self.mean
 
     def along_scores(self, t: FloatArray, a: FloatArray) -> FloatArray:
         """|J z|^2 / r^2 at t, with a the largest weight, r u the others, m = sum u y and b = a (m + z_2 - z_1):

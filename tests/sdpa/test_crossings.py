@@ -81,6 +81,29 @@ def test_half_of_simulated_rows_are_below_a_median(d_k, n_keys, divisor, shortes
         assert (ratio < 1 + error).mean() > 0.5 - reach, norm
 
 
+@pytest.mark.slow
+def test_the_typical_gradient_of_long_rows_in_narrow_heads_is_that_of_drawn_rows():
+    """Within 4.5 standard errors, beside the stated error; there z.J g counts most.
+
+    Parts of keys across a query are independent of scores: of the length |J g| they add chi-squared.
+    """
+    d_k, n_keys, divisor, rows = 8, 4096, 2.0, 60_000
+    rng = np.random.default_rng(0)
+    drawn = []
+    for _ in range(rows // 1000):
+        z, g = rng.standard_normal((2, 1000, n_keys), dtype=np.float32)
+        length = np.sqrt(rng.chisquare(d_k, (1000, 1))).astype(np.float32)
+        weights = special.softmax(z * length / divisor, axis=-1)
+        change = weights * (g - (weights * g).sum(axis=-1, keepdims=True))
+        along = (change * z).sum(axis=-1)
+        across = (change**2).sum(axis=-1) * rng.chisquare(d_k - 1, 1000)
+        drawn.append(np.sqrt(along**2 + across) / divisor)
+    ratio = np.array(drawn) / attention_medians(d_k, n_keys, divisor).query_gradient_norm
+    reach = 4.5 * math.sqrt(0.25 / rows)
+    assert (ratio < 0.99).mean() < 0.5 + reach
+    assert (ratio < 1.01).mean() > 0.5 - reach
+
+
 def test_quantiles_are_unknown_where_rows_are():
     with pytest.raises(UnknownError, match="correlate"):
         attention_medians(16, 8, 4.0, PairLaw(correlation=0.5))
