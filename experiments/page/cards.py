@@ -107,5 +107,5 @@ _CARDS = {
     "Variance": ("variance", "variance of the scores", "score_variance"),
     "Saturation": ("saturation", "mean largest weight", "max_weight"),
     "Gradients": ("gradients", "median gradient at a query", MEDIAN_GRADIENT),
-    "Training": ("losses", "median loss (curves: mean) in nats per character", ""),
+    "Training": ("losses", "loss in nats per character", ""),
 }
