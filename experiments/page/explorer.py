@@ -25,7 +25,7 @@ from sdpa import PairLaw
 from sdpa.theory import GaussianRow, limits
 
 # The law of every number.
-LAW = "the entries of queries and keys are independent and standard normal, and no key is hidden"
+LAW = "the entries of queries and keys are independent and standard normal, without a mask"
 POSITIONS = 120  # steps of the slider, including thirds, halves and quarters of the way
 CURVES = ("max_weight", "entropy", "jacobian_square", "score_gradient_square")
 # of the interpolated expectations up to 65,536 keys; tested against `attention_expectations`
