@@ -28,7 +28,7 @@ sweeps:
 """
 # What CONTRIBUTING.md says to delete with an experiment: generated parts of docs, and studies.
 BLOCKS = {"saturation": ["dimension"], "network": ["network-growth", "networks"]}
-STUDIES = {"language": ["training"]}
+PICTURES = {"language": ["training"]}
 # Generates all parts of docs, and prints those that ask for a sweep of the deleted experiment.
 REWRITE = """
 import re
@@ -71,7 +71,7 @@ def delete_sweeps(experiment: str, folder: Path):
             if keys["experiment"] == experiment:
                 del config["sweeps"][sweep]
         (folder / name).write_text(yaml.safe_dump(config))
-    for study in STUDIES.get(experiment, []):
+    for study in PICTURES.get(experiment, []):
         shutil.rmtree(folder / "experiments/studies" / study)
 
 

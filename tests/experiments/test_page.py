@@ -17,7 +17,6 @@ from PIL import Image
 from scipy.interpolate import BarycentricInterpolator
 
 from experiments.commands.entry import run
-from experiments.config.paths import EXACT
 from experiments.figures.draw import pictures_of
 from experiments.page import explorer, heads, index
 from experiments.page.explorer import RELATIVE_ERROR, row_means
@@ -27,7 +26,6 @@ from experiments.tables.all_results import AllResults
 from sdpa.scaling import FUNCTIONS
 from sdpa.theory import GaussianRow
 from tests.page_text import as_shown, assert_whole, words
-from tests.shipped import RESULTS
 
 
 def assert_in_order(text, *parts):
@@ -190,16 +188,6 @@ def test_heads_between_those_of_the_table_are_those_of_theory(spread, d_k, n_key
     for name, value in zip(HEADS["of"], exact, strict=True):
         actual = math.exp(between_heads(name, spread, d_k, n_keys))
         assert actual == pytest.approx(math.exp(value), rel=heads.RELATIVE_ERROR), name
-
-
-def test_other_lengths_beside_your_head_are_those_of_their_table():
-    table = pd.read_csv(RESULTS / EXACT / "length.csv")
-    for n_keys, shares in HEADS["entropy_shares"].items():
-        rows = table[table["n_keys"] == int(n_keys)]
-        places = np.linspace(0, 2, len(shares))
-        expected = np.interp(places, rows["share_of_critical"], rows["entropy_share"])
-        np.testing.assert_allclose(shares, expected, atol=0.001)
-    assert [*HEADS["entropy_shares"]] == ["64", "1048576"]
 
 
 WITH_LOG2 = "d_k^1/2/log2(n_keys)"

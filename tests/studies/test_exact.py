@@ -1,5 +1,6 @@
 """The tables of results/exact, by independent routes, and what their pictures say."""
 
+import json
 import re
 
 import numpy as np
@@ -7,13 +8,14 @@ import pandas as pd
 import pytest
 
 from experiments.config.paths import EXACT
+from experiments.page import heads
 from experiments.studies.exact import half_sums, length, own_key
-from experiments.studies.exact.write import STUDIES
+from experiments.studies.exact.write import PICTURES
 from sdpa import softmax
 from tests.prose import agrees
 from tests.shipped import OF_CONFIG, RESULTS, shipped_only
 
-TABLES = {name: pd.read_csv(RESULTS / EXACT / f"{name}.csv") for name in STUDIES}
+TABLES = {name: pd.read_csv(RESULTS / EXACT / f"{name}.csv") for name in PICTURES}
 Z = np.linspace(-12, 12, 1201)
 NORMAL = np.exp(-(Z**2) / 2) / np.exp(-(Z**2) / 2).sum()
 
@@ -25,13 +27,13 @@ def value(name, column, **axes):
     return number
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", PICTURES)
 def test_shipped_tables_are_those_of_today(name, monkeypatch):
     """Of the own key, one width; other processors may round a sum in another way."""
     monkeypatch.setattr(own_key, "_WIDTHS", [64])
     table = TABLES[name].query("d_k == 64") if name == "own_key" else TABLES[name]
     table = table.reset_index(drop=True)
-    actual = STUDIES[name].tabulate()
+    actual = PICTURES[name].tabulate()
     if name == "half_sums":
         assert (abs(actual["lost"] - table["lost"]) <= table["lost_se"] / 10).all()
         actual, table = (each.drop(columns=["lost", "lost_se"]) for each in (actual, table))
@@ -185,9 +187,9 @@ NUMBERS = {
 LIMITS = {"length": ["75%"], "own_key": [], "half_sums": ["0.003%"]}
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_says_what_its_table_has(name):
-    words = STUDIES[name].WORDS
+    words = PICTURES[name].WORDS
     sentence, grey = words.caption.split("\n")
     assert len(sentence.split()) <= 40
     assert len(grey.split()) <= 45
@@ -213,6 +215,16 @@ def test_limits_of_sentences_hold():
 
 
 @shipped_only
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", PICTURES)
 def test_shipped_pictures_are_small(name):
     assert len((RESULTS / EXACT / f"{name}.png").read_bytes()) <= 75_000
+
+
+def test_lengths_beside_a_head_on_the_page_are_those_of_their_table():
+    table, shares = TABLES["length"], json.loads(heads.PATH.read_text())["entropy_shares"]
+    assert [*shares] == ["64", "1048576"]
+    for n_keys, drawn in shares.items():
+        rows = table[table["n_keys"] == int(n_keys)]
+        places = np.linspace(0, 2, len(drawn))
+        expected = np.interp(places, rows["share_of_critical"], rows["entropy_share"])
+        np.testing.assert_allclose(drawn, expected, atol=0.001)

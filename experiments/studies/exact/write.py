@@ -13,12 +13,12 @@ from experiments.tables.changes import update
 from experiments.tables.layout import csv_bytes
 from experiments.tables.reporter import Reporter
 
-STUDIES = {"length": length, "own_key": own_key, "half_sums": half_sums}
+PICTURES = {"length": length, "own_key": own_key, "half_sums": half_sums}
 
 
 def write_exact(results: Path, _: Reporter) -> None:
     """Write the table and the picture of each study."""
-    for name, study in STUDIES.items():
+    for name, study in PICTURES.items():
         path = results / EXACT / f"{name}.csv"
         update(path, csv_bytes(study.tabulate()))
         table = pd.read_csv(path)

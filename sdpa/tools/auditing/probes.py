@@ -216,7 +216,9 @@ class Audited:
             "n_queries 1, n_keys 256",  # of full pages
             "n_queries 1, n_keys 262",
             "n_queries 130, n_keys 262",
-            "n_queries 5, n_keys 514, mean 1, spread 1",  # sums that are large beside their terms
+            "n_queries 5, n_keys 514",
+            # Sums that are large beside their terms.
+            *(["n_queries 5, n_keys 514, mean 64, spread 1"] if "16" in self.dtype else []),
             f"largest_score {kind.largest_score}",
             f"largest_score {kind.largest_score}, n_queries 130, n_keys 262",  # of several blocks
             f"largest_score {kind.largest_score}, first_keys 128, n_queries 5, n_keys 262",
