@@ -15,6 +15,7 @@ from tests.tools.recipes import GROUPED, run_blocks
 pytestmark = [pytest.mark.models, pytest.mark.filterwarnings("ignore")]
 
 HEADS, N, D_K = 4, 9, 8
+NUMBERS = 10  # of each head
 TRIANGLE = np.tri(N, dtype=bool)
 PADDED = TRIANGLE & (np.arange(N) < np.array([N, 6, 4])[:, None, None, None])
 
@@ -88,7 +89,7 @@ def test_a_watched_step_changes_nothing_and_keeps_nothing(torch):
 
     plain = step()
     monitor = sdpa.watch(model, every=2)
-    for length in (18 * HEADS, 0, 18 * HEADS):
+    for length in (2 * NUMBERS * HEADS, 0, 2 * NUMBERS * HEADS):
         actual = step()
         assert all(map(torch.equal, plain, actual))
         assert len(monitor.step()) == length
@@ -140,7 +141,7 @@ def test_the_recipe_of_transformers_gives_the_same_by_both_implementations(torch
         run_blocks("Transformers", llama(torch, name, key_heads))["logs"]
         for name in ("sdpa", "eager")
     )
-    assert len(fused) == 3 * HEADS * 9
+    assert len(fused) == 3 * HEADS * NUMBERS
     assert eager == pytest.approx(fused, abs=1e-3)
 
 
@@ -161,7 +162,7 @@ def logs_of(torch, name, implementation="eager", kind="", **config):
 def test_the_position_bias_of_t5_is_seen_by_both_implementations(torch):
     sizes = {"vocab_size": 50, "d_model": 32, "d_kv": D_K, "num_heads": HEADS, "num_layers": 2}
     fused, eager = (logs_of(torch, "T5", name, "Encoder", **sizes) for name in ("sdpa", "eager"))
-    assert len(fused) == 2 * HEADS * 9
+    assert len(fused) == 2 * HEADS * NUMBERS
     assert eager == pytest.approx(fused, rel=1e-4, abs=1e-4)
 
 
