@@ -153,6 +153,9 @@ def arm(name, initial, **case):
         "steps": 400,
         "decay": "none",
         "text": "python",
+        "optimizer": "adam",
+        "warmup": 30,
+        "clip": 0,
         "at": "own best rates",
     } | case
     [row] = rows(table, **usual, arm=name, initial=initial).iloc
