@@ -166,6 +166,13 @@ def test_keys_to_the_own_one_are_told_so_where_no_later_one_exists():
     assert words in audit(decodes_half_a_window, mask="window-16").findings[0]
 
 
+def test_heads_that_no_channel_marks_are_not_told():
+    """Six heads of two batch entries, beside four channels; another input has one channel."""
+    assert audit(attention, d_k=4).findings == []
+    findings = audit(lambda q, k, v: attention(q, k, v) + (k.shape[2] > 300), d_k=4).findings
+    assert not [words for words in findings if words.startswith("values in batch")]
+
+
 def test_audits_of_several_functions_are_a_table():
     """pandas is no dependency of `sdpa`."""
     pd = pytest.importorskip("pandas")
@@ -314,6 +321,8 @@ def test_the_page_lists_every_mistake_and_shows_what_an_audit_prints():
 
 
 def test_wrong_expectations_are_refused():
+    with pytest.raises(ValueError, match="normalize: expected a gain or layer, got rms"):
+        audit(attention, normalize="rms")
     with pytest.raises(ValueError, match="expected a divisor of 3 heads, got"):
         audit(attention, groups=1.5)
     with pytest.raises(

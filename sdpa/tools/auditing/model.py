@@ -192,9 +192,9 @@ def in_turn(x: Array, groups: int) -> Array:
 
 
 def _standardized(x: Array) -> Array:
-    """LayerNorm without weights."""
-    moments = x.mean(axis=-1, keepdims=True), x.std(axis=-1, keepdims=True)
-    return np.asarray((x - moments[0]) / moments[1])
+    """LayerNorm without weights; 0 for a width of 1."""
+    centred = x - x.mean(axis=-1, keepdims=True)
+    return np.asarray(centred / np.maximum(x.std(axis=-1, keepdims=True), 1e-300))
 
 
 def _unit(x: Array) -> Array:

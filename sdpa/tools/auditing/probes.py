@@ -256,10 +256,12 @@ class Audited:
     def sources(self, a: Attention) -> str:
         """The heads whose values query heads read, in a batch entry where they are others; else empty.
 
-        Values are one-hot, by batch entry and head.
+        Values are one-hot, by batch entry and head; empty if there are more of these than channels.
         """
         batch, n_heads, _, d_v = a.v.shape
         marks = np.arange(batch * n_heads // self.groups)
+        if len(marks) > d_v:
+            return ""
         expected = np.repeat(marks.reshape(batch, -1), self.groups, axis=1)
         v = np.broadcast_to(np.eye(len(marks), d_v)[expected][:, :, None], a.v.shape)
         shares = self.output(replace(a, v=v)).mean(axis=2)

@@ -106,6 +106,8 @@ def audit(
         if word not in known:
             raise ValueError(f"{option}: {not_among(word, known)}")
     is_layer = normalize == "layer"
+    if isinstance(normalize, str) and not is_layer:
+        raise ValueError(f"normalize: expected a gain or layer, got {normalize}")
     gain = None if is_layer or normalize is None else float(normalize)
     if normalize and softcap:
         raise ValueError(f"softcap: expected 0 beside normalized q and k, got {softcap}")
