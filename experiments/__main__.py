@@ -65,7 +65,7 @@ def all_parts(job: Job) -> None:
 
     A problem in one part does not stop the others; all problems are reported at the end.
     """
-    if due := [sweep for sweep in job.sweeps if not Stored(job.results, sweep).is_current]:
+    if due := [sweep for sweep in job.sweeps if not Stored(job.folder, sweep).is_current]:
         # A figure without a drawing ends here, before anything is measured.
         from experiments.figures import rendering  # noqa: F401
 
@@ -140,11 +140,11 @@ def clear_leftovers(job: Job) -> None:
     The folder must have sound tables of every sweep of the config: else it may be that of another one.
     """
     for sweep in job.sweeps:
-        if fault := Stored(job.results, sweep).fault:
+        if fault := Stored(job.folder, sweep).fault:
             expected = f"expected the tables of all sweeps of {job.config.path}"
-            raise UsageError(f"{job.results}: {expected}, got: {fault}; nothing is removed")
-    with locked(job.results):
-        for path in chain(*leftovers(job.config, job.results).values()):
+            raise UsageError(f"{job.folder}: {expected}, got: {fault}; nothing is removed")
+    with locked(job.folder):
+        for path in chain(*leftovers(job.config, job.folder).values()):
             remove(path)
             job.report.line(f"removed {path}")
 
@@ -163,11 +163,11 @@ def _draw(job: Job) -> None:
 def _check_studies(job: Job) -> None:
     for study in contributions():
         if study.check:
-            study.check(job.results, job.report)
+            study.check(job.folder, job.report)
 
 
 def _name_leftovers(job: Job) -> None:
-    if names := leftovers(job.config, job.results):
+    if names := leftovers(job.config, job.folder):
         text = f"{', '.join(names)}, not in the config; make clear-leftovers removes their files"
         job.report.verdict("left over", text, FLAGGED)
 
@@ -176,7 +176,7 @@ def _page(job: Job) -> None:
     from experiments.page.index import write_page
 
     write_page(job.all_results, job.names, job.report)
-    job.report.next(f"open {job.results / 'index.html'} in a browser")
+    job.report.next(f"open {job.folder / 'index.html'} in a browser")
 
 
 @app.command()

@@ -57,7 +57,7 @@ def write_columns(job: Job) -> None:
     Raises:
         BusyError: another run uses the results folder.
     """
-    all_results, folder = job.all_results, job.results
+    all_results, folder = job.all_results, job.folder
     if all_results:
         inputs = tuple(Stored(folder, results.sweep).sidecar for results in all_results.values())
         made = Product(
@@ -132,11 +132,11 @@ def check_figures(job: Job) -> None:
 
     read = [job.all_results[sweep.name] for sweep in job.sweeps if sweep.name in job.all_results]
     missing = []
-    for product in figure_products(job.results, read):
+    for product in figure_products(job.folder, read):
         path = product.files[0]
         if not path.exists():
             missing.append(f"{path} is missing; make figures draws it")
-        elif not _is_of_today(product, job.results):
+        elif not _is_of_today(product, job.folder):
             other = f"{path} is of other tables or another version"
             job.report.flag(f"{other}; make figures draws it again")
     if missing:

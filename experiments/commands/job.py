@@ -23,7 +23,7 @@ class Job:
 
     Attributes:
         config: has these sweeps and perhaps others.
-        results: the folder of their tables.
+        folder: of their tables.
         report: tells the user.
         workers: measure.
         names: of the sweeps; none for all of the config.
@@ -32,7 +32,7 @@ class Job:
     """
 
     config: Config
-    results: Path
+    folder: Path
     report: Reporter
     workers: Workers = _ONE_WORKER
     names: Sequence[str] = ()
@@ -48,12 +48,12 @@ class Job:
     @cached_property
     def all_results(self) -> AllResults:
         """The results of all sweeps of the config."""
-        return AllResults(self.config, self.results)
+        return AllResults(self.config, self.folder)
 
     @property
     def store(self) -> Store:
         """The finished chunks."""
-        return Store(self.results / STORE)
+        return Store(self.folder / STORE)
 
     def work(self) -> Work:
         """The chunks of the sweeps in the store, and those still to measure."""

@@ -42,12 +42,12 @@ def measure(job: Job) -> None:
     # Kept now, so that an edit during the run does not enter the records of this one.
     suite_source()
     tables_source()
-    results, report = job.results, job.report
+    folder, report = job.folder, job.report
     for line in _multiplying(job.sweeps):
         report.line(line)
-    with locked(results):
+    with locked(folder):
         work = job.work()
-        stored = [Stored(results, sweep) for sweep in job.sweeps]
+        stored = [Stored(folder, sweep) for sweep in job.sweeps]
         kept = [tables for tables in stored if work.is_complete(tables.sweep) and tables.is_current]
         for tables in kept:
             for path in tables.paths():
@@ -68,8 +68,8 @@ def measure(job: Job) -> None:
             _write_tables(job, [*filter(work.is_complete, others)])
 
         attempt([measure_all, write_tables])
-        if not any(Stored(results, sweep).fault for sweep in job.config.sweeps):
-            write_atomically(results / STORED_CONFIG, job.config.text.encode())
+        if not any(Stored(folder, sweep).fault for sweep in job.config.sweeps):
+            write_atomically(folder / STORED_CONFIG, job.config.text.encode())
 
 
 def analyse_again(job: Job) -> None:
@@ -82,14 +82,14 @@ def analyse_again(job: Job) -> None:
         TableError: a table is missing, altered, or from another config, or it follows from values
             that no table has.
     """
-    with locked(job.results):
+    with locked(job.folder):
         attempt(partial(_analyse_again, job, sweep) for sweep in job.sweeps)
 
 
 def _analyse_again(job: Job, sweep: Sweep) -> None:
     from experiments.tables.analyse import DERIVED_TABLES, analyse
 
-    stored = Stored(job.results, sweep)
+    stored = Stored(job.folder, sweep)
     written = stored.read()
     made = read_sidecar(stored.sidecar)
     origin = {name: made.get(name) for name in ("source", "versions")}
@@ -157,7 +157,7 @@ def _write_tables(job: Job, due: Sequence[Sweep]) -> None:
             advance(sweep.name, rows[sweep.name])
             if missed := results.unreached():
                 job.report.flag(missed)
-            for path, change in Stored(job.results, sweep).write(results).items():
+            for path, change in Stored(job.folder, sweep).write(results).items():
                 job.report.made(path, change)
             raise_all(results.failed)
 
@@ -188,12 +188,12 @@ def plan_lines(job: Job) -> Iterator[str]:
         memory = (max(cell.memory for cell in cells) + _WORKER_BASE) / 2**20
         yield (
             f"{sweep.name:<16} {len(cells):>6} {trials:>9} {chunks:>18} {memory:>6.0f} MiB  "
-            f"{_state(Stored(job.results, sweep), work)}"
+            f"{_state(Stored(job.folder, sweep), work)}"
         )
     yield from _multiplying(job.sweeps)
     total = duration(work.seconds / job.workers.slots)
     plus = ", plus the trials that the pilots will request" if work.needs_pilot else ""
-    yield f"measuring: about {total} with {job.workers}{plus}; tables go to {job.results}"
+    yield f"measuring: about {total} with {job.workers}{plus}; tables go to {job.folder}"
     if work.todo:
         yield "exact values, tables and figures come on top; for long rows, they may take longer"
 

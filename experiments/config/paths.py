@@ -67,10 +67,10 @@ def default_results(config: Path) -> Path:
     return SHIPPED_RESULTS / config.stem
 
 
-def figure_path(results: Path, sweep: str, figure: str) -> Path:
+def figure_path(folder: Path, sweep: str, figure: str) -> Path:
     """The file of a sweep's figure.
 
     >>> figure_path(SHIPPED_RESULTS, "dimension", "variance").as_posix()
     'results/figures/dimension/variance.png'
     """
-    return results / FIGURE_FOLDER / sweep / f"{figure}.png"
+    return folder / FIGURE_FOLDER / sweep / f"{figure}.png"

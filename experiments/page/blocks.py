@@ -32,7 +32,7 @@ class BlockError(Problem):
     """A marker without a block, or a block without its marker."""
 
 
-def rewrite(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
+def rewrite(pages: Mapping[Path, str], folder: Path) -> dict[Path, str]:
     """Markdown pages, by path, with every marked block generated from the files in a results
     folder.
 
@@ -42,8 +42,8 @@ def rewrite(pages: Mapping[Path, str], results: Path) -> dict[Path, str]:
         BlockError: a block does not have exactly one marker in all pages together, or the results
             lack a table that it shows.
     """
-    shipped = AllResults(load_config(results / STORED_CONFIG), results)
-    full = AllResults(load_config(FULL_CONFIG), results / FULL)
+    shipped = AllResults(load_config(folder / STORED_CONFIG), folder)
+    full = AllResults(load_config(FULL_CONFIG), folder / FULL)
     names = sorted(match["name"] for text in pages.values() for match in _BLOCK.finditer(text))
     if names != sorted(BLOCKS):
         raise BlockError(

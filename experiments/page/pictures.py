@@ -48,23 +48,23 @@ def pictures(all_results: AllResults, first: Collection[str] = ()) -> dict[str, 
     }
 
 
-def study_pictures(results: Path) -> dict[str, list[OnPage]]:
+def study_pictures(folder: Path) -> dict[str, list[OnPage]]:
     """The pictures of studies in a results folder by their place on the page."""
     return {
-        place: [_on_page(place, path, results) for path in sorted(results.glob(pattern))]
+        place: [_on_page(place, path, folder) for path in sorted(folder.glob(pattern))]
         for study in contributions()
         for place, pattern in study.pictures.items()
     }
 
 
-def _on_page(of: str, path: Path, results: Path, *, is_embedded: bool = False) -> OnPage:
+def _on_page(of: str, path: Path, folder: Path, *, is_embedded: bool = False) -> OnPage:
     with Image.open(path) as image:
         width, height = image.size
         words = Words(image.info["Title"], image.info["Description"])
         first, end = map(int, image.info["Rows"].split())
     shown = end - first
     place = round(100 * first / (height - shown), 2)
-    file = source = path.relative_to(results).as_posix()
+    file = source = path.relative_to(folder).as_posix()
     if is_embedded:
         encoded = base64.b64encode(path.read_bytes())
         source = "data:image/png;base64," + encoded.decode()

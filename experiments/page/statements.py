@@ -29,23 +29,23 @@ SEVERITIES = {
 _ALL = "all sources, each entry once"
 
 
-def table_path(results: Path) -> Path:
+def table_path(folder: Path) -> Path:
     """The table of statements in a results folder, whether it exists or not."""
-    return results / STATEMENTS / "statements.csv"
+    return folder / STATEMENTS / "statements.csv"
 
 
-def read_statements(results: Path) -> pd.DataFrame:
+def read_statements(folder: Path) -> pd.DataFrame:
     """The table as text, because some fields have several numbers; no rows without a table."""
-    path = table_path(results)
+    path = table_path(folder)
     return pd.read_csv(path, keep_default_na=False, dtype=str) if path.exists() else pd.DataFrame()
 
 
-def grouped(results: Path) -> list[tuple[str, list[dict[Hashable, Any]]]]:
+def grouped(folder: Path) -> list[tuple[str, list[dict[Hashable, Any]]]]:
     """The published statements by severity and verdict, the gravest first; none without a table.
 
     Each group has a title and its rows as text.
     """
-    table = read_statements(results)
+    table = read_statements(folder)
     if table.empty:
         return []
     severity = pd.Categorical(table["severity"], [*SEVERITIES, ""])

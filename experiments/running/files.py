@@ -61,7 +61,7 @@ def require_folder(path: Path) -> Path:
 
 
 @contextmanager
-def locked(results: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """Lock a results folder against other runs, and remove the partial files of killed runs.
 
     The operating system releases the lock when the process ends, however it ends. The lock is
@@ -69,34 +69,34 @@ def locked(results: Path) -> Iterator[None]:
     it is missing.
 
     Args:
-        results: the folder; folders below it that have their own lock file keep their partial files.
+        folder: of results; folders below it that have their own lock file keep their partial files.
 
     Raises:
         BusyError: another run holds it; the message names its process.
         FolderError: the folder is not writable.
     """
-    path = results / _LOCK
+    lock_file = folder / _LOCK
     try:
-        results.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(lock_file, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise FolderError(f"{results}: cannot write: {error.strerror}") from None
+        raise FolderError(f"{folder}: cannot write: {error.strerror}") from None
     with os.fdopen(handle, "r+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = lock.read() or "another run"
             raise BusyError(
-                f"{results} is in use by {holder}; wait for it, or choose another folder"
+                f"{folder} is in use by {holder}; wait for it, or choose another folder"
             ) from None
         lock.truncate()
         lock.write(f"process {os.getpid()} on {platform.node()}")
         lock.flush()
-        for folder, below, _ in os.walk(results):
+        for path, below, _ in os.walk(folder):
             # A folder with a lock of its own belongs to another config or step, which may be
             # writing to it.
-            below[:] = [name for name in below if not (Path(folder) / name / _LOCK).exists()]
-            for leftover in Path(folder).glob(f".*{_TEMPORARY}"):
+            below[:] = [name for name in below if not (Path(path) / name / _LOCK).exists()]
+            for leftover in Path(path).glob(f".*{_TEMPORARY}"):
                 leftover.unlink(missing_ok=True)
         yield
 

@@ -49,9 +49,9 @@ class Product:
     parameters: Any = None
     source: str = ""
 
-    def name(self, results: Path) -> str:
+    def name(self, folder: Path) -> str:
         """The name of the product in the ledger of a folder of results."""
-        return os.path.relpath(self.files[0], results)
+        return os.path.relpath(self.files[0], folder)
 
     def record(self) -> str:
         """The stamp of the files, and after a blank their hash."""
@@ -59,18 +59,18 @@ class Product:
         made_of = stamp(inputs, self.source or suite_source(), *MADE_WITH)
         return f"{made_of} {hash_of([*map(checksum, self.files)])}"
 
-    def state(self, results: Path) -> Literal["current", "outdated", "foreign"]:
+    def state(self, folder: Path) -> Literal["current", "outdated", "foreign"]:
         """Of the files: `foreign` if others lie there than those made here last, as in a fresh clone and
         after `git checkout`.
         """
-        known, now = ledger(results).get(self.name(results), ""), self.record()
+        known, now = ledger(folder).get(self.name(folder), ""), self.record()
         if known.split()[1:] != now.split()[1:]:
             return "foreign"
         return "current" if known == now else "outdated"
 
 
 def build(
-    results: Path,
+    folder: Path,
     products: Sequence[Product],
     report: Reporter,
     *,
@@ -81,7 +81,7 @@ def build(
     """Make the products that are not up to date, several at a time, and write their files.
 
     Args:
-        results: the folder that keeps what its products were made of.
+        folder: of results, which keeps what its products were made of.
         products: in the order of the report.
         report: shows a bar while products are made, and what became of each.
         phase: of the command, which the bar shows: tables, figures or page.
@@ -94,8 +94,8 @@ def build(
             if several failed. An outdated drawing that cannot be made is removed.
     """
     tell = report.made_quietly if quietly else report.made
-    with locked(results):
-        due = [product for product in products if product.state(results) != "current"]
+    with locked(folder):
+        due = [product for product in products if product.state(folder) != "current"]
         workers = helpers(jobs, len(due))
         bar = report.bar.phase(phase, len(due), len(due))
         with bar as advance, workers as submit:
@@ -108,7 +108,7 @@ def build(
                     return
                 content, failed = _result(product, contents.pop(path))
                 changes = [_write(*file) for file in zip(product.files, content, strict=True)]
-                keep_record(results, product, "" if failed else product.record())
+                keep_record(folder, product, "" if failed else product.record())
                 advance("/".join(path.parts[-2:]), 1.0)
                 tell(path, changes[0])
                 raise_all(failed)
@@ -144,16 +144,16 @@ def _write(path: Path, content: bytes) -> Change:
     return Change("unchanged" if before == checksum(path) else "different")
 
 
-def ledger(results: Path) -> dict[str, str]:
+def ledger(folder: Path) -> dict[str, str]:
     """The records of products by name; none if the file is damaged, so that all are made again."""
     try:
-        content = json.loads((results / _LEDGER).read_bytes())
+        content = json.loads((folder / _LEDGER).read_bytes())
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}
 
 
-def keep_record(results: Path, product: Product, record: str) -> None:
+def keep_record(folder: Path, product: Product, record: str) -> None:
     """Keep the record of a product."""
-    content = json.dumps(ledger(results) | {product.name(results): record}, indent=1) + "\n"
-    write_atomically(results / _LEDGER, content.encode())
+    content = json.dumps(ledger(folder) | {product.name(folder): record}, indent=1) + "\n"
+    write_atomically(folder / _LEDGER, content.encode())

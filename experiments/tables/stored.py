@@ -49,30 +49,30 @@ def csv_name(sweep: str, kind: str) -> str:
     return f"{DERIVED}/{sweep}/{ALL_METRICS if kind == MEASURED else kind}.csv"
 
 
-def sidecar_path(results: Path, sweep: str) -> Path:
+def sidecar_path(folder: Path, sweep: str) -> Path:
     """The file beside a sweep's table, with its parameters, checksums and origin.
 
     >>> sidecar_path(Path("results"), "dimension").as_posix()
     'results/dimension.json'
     """
-    return results / f"{sweep}.json"
+    return folder / f"{sweep}.json"
 
 
 @dataclass(frozen=True)
 class Stored:
     """The files of a sweep below a results folder."""
 
-    results: Path
+    folder: Path
     sweep: Sweep
 
     @property
     def sidecar(self) -> Path:
         """The path of SWEEP.json."""
-        return sidecar_path(self.results, self.sweep.name)
+        return sidecar_path(self.folder, self.sweep.name)
 
     def csv(self, kind: str) -> Path:
         """The path of a table."""
-        return self.results / csv_name(self.sweep.name, kind)
+        return self.folder / csv_name(self.sweep.name, kind)
 
     def paths(self) -> list[Path]:
         """The paths of the tables that the sidecar vouches for."""
@@ -111,7 +111,7 @@ class Stored:
             if table not in changes and checksum(table) == sha256:
                 table.unlink()  # derived from an earlier table, and nobody changed it since
                 changes[table] = Change("removed", "the sweep no longer has it")
-        keep_record(self.results, self._product, self._product.record())
+        keep_record(self.folder, self._product, self._product.record())
         return changes
 
     def read(self) -> "Results":
@@ -182,7 +182,7 @@ class Stored:
         """True if the tables are sound, and the source of the suite and the libraries of today wrote
         them.
         """
-        return self._product.state(self.results) == "current" and not self.fault
+        return self._product.state(self.folder) == "current" and not self.fault
 
     @property
     def _product(self) -> Product:

@@ -62,11 +62,17 @@ def test_its_tables_are_read_for_its_figures(experiment, tiny):
             assert len([*filter(None, made)]) == len(sweep.figures)
 
 
-@BY_NAME
-def test_what_it_cannot_take_is_refused_in_plain_words(experiment, tmp_path):
-    for words, keys in EXAMPLES[experiment.name].get("refused", {}).items():
-        with pytest.raises(ConfigError, match=words):
-            load_sweeps(tmp_path, {"one": {"experiment": experiment.name} | keys})
+REFUSED = [
+    (name, words, keys)
+    for name, example in EXAMPLES.items()
+    for words, keys in example.get("refused", {}).items()
+]
+
+
+@pytest.mark.parametrize("name, words, keys", REFUSED)
+def test_a_sweep_that_it_cannot_take_is_refused_in_plain_words(name, words, keys, tmp_path):
+    with pytest.raises(ConfigError, match=words):
+        load_sweeps(tmp_path, {"refused": {"experiment": name} | keys})
 
 
 @BY_NAME

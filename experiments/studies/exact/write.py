@@ -16,10 +16,10 @@ from experiments.tables.reporter import Reporter
 PICTURES = {"length": length, "own_key": own_key, "half_sums": half_sums}
 
 
-def write_exact(results: Path, _: Reporter) -> None:
+def write_exact(folder: Path, _: Reporter) -> None:
     """Write the table and the picture of each study."""
     for name, study in PICTURES.items():
-        path = results / EXACT / f"{name}.csv"
+        path = folder / EXACT / f"{name}.csv"
         update(path, csv_bytes(study.tabulate()))
         table = pd.read_csv(path)
         picture = Picture(path.with_suffix(".png"), study.WORDS, partial(study.draw, table))

@@ -28,19 +28,18 @@ class ExampleError(UsageError):
     """A missing example, or matrices that are not valid inputs of attention."""
 
 
-def write_examples(results: Path, report: Reporter) -> None:
+def write_examples(folder: Path, report: Reporter) -> None:
     """Write examples.csv and the picture of each example, unless they are up to date."""
-    folder = results / EXAMPLE_FOLDER
-    products = [Product((folder / "examples.csv",), _numbers)]
+    products = [Product((folder / EXAMPLE_FOLDER / "examples.csv",), _numbers)]
     for name in EXAMPLES:
-        path = example_path(results, name)
+        path = example_path(folder, name)
         products.append(Product((path,), partial(_drawn, path)))
-    build(results, products, report, phase="tables")
+    build(folder, products, report, phase="tables")
 
 
-def example_path(results: Path, name: str) -> Path:
+def example_path(folder: Path, name: str) -> Path:
     """The file of the picture of an example."""
-    return results / EXAMPLE_FOLDER / f"{name}.png"
+    return folder / EXAMPLE_FOLDER / f"{name}.png"
 
 
 def _numbers() -> list[bytes]:

@@ -29,7 +29,7 @@ _MADE: dict[tuple[str, ...], Callable[[Pretrained], Sequence[pd.DataFrame | byte
 _SHIPPED: tuple[str, ...] = sum(_MADE, ())
 
 
-def measure_model(results: Path, report: Reporter) -> None:
+def measure_model(folder: Path, report: Reporter) -> None:
     """Run and diagnose SmolLM2, write its tables, sample and sidecar, and draw its figures.
 
     Raises:
@@ -37,11 +37,11 @@ def measure_model(results: Path, report: Reporter) -> None:
     """
     made_of = {"weights": pretrained().sha256, **checksums()}
     products = [
-        Product(_paths(results, files), partial(_contents, files), parameters=made_of)
+        Product(_paths(folder, files), partial(_contents, files), parameters=made_of)
         for files in _MADE
     ]
-    build(results, products, report, phase="tables")
-    written = {file: checksum(model_path(results, file)) for file in _SHIPPED}
+    build(folder, products, report, phase="tables")
+    written = {file: checksum(model_path(folder, file)) for file in _SHIPPED}
     sidecar = {
         "model": "SmolLM2-135M-Instruct",
         "package": PACKAGE,
@@ -50,13 +50,13 @@ def measure_model(results: Path, report: Reporter) -> None:
         "sha256": made_of | written,
     }
     text = json.dumps(sidecar, indent=2) + "\n"
-    write_atomically(model_path(results, _SIDECAR), text.encode())
-    draw_model(results, report)
+    write_atomically(model_path(folder, _SIDECAR), text.encode())
+    draw_model(folder, report)
 
 
-def check_model(results: Path, report: Reporter) -> None:
+def check_model(folder: Path, report: Reporter) -> None:
     """Name the tables of the model if the theory beside its values has changed since."""
-    sidecar = model_path(results, _SIDECAR)
+    sidecar = model_path(folder, _SIDECAR)
     if sidecar.exists() and json.loads(sidecar.read_bytes()).get("theory") != theory_source():
         report.flag(f"{sidecar.parent}: of other theory than today's; make model writes it again")
 
@@ -66,31 +66,31 @@ def _contents(files: tuple[str, ...]) -> list[bytes]:
     return [content if isinstance(content, bytes) else csv_bytes(content) for content in made]
 
 
-def _paths(results: Path, files: Sequence[str]) -> tuple[Path, ...]:
-    return tuple(model_path(results, file) for file in files)
+def _paths(folder: Path, files: Sequence[str]) -> tuple[Path, ...]:
+    return tuple(model_path(folder, file) for file in files)
 
 
-def draw_model(results: Path, report: Reporter) -> None:
+def draw_model(folder: Path, report: Reporter) -> None:
     """Draw the figures of the shipped tables, unless they are up to date.
 
     Raises:
         TableError: a table is not the one that `measure_model` wrote.
         Problem: the tables do not support a sentence.
     """
-    sidecar = model_path(results, _SIDECAR)
+    sidecar = model_path(folder, _SIDECAR)
     written = json.loads(sidecar.read_bytes())["sha256"] if sidecar.exists() else {}
-    inputs = _paths(results, _SHIPPED)
+    inputs = _paths(folder, _SHIPPED)
     altered = [str(path) for path in inputs if checksum(path) != written.get(path.name)]
     if altered:
         raise TableError(f"altered or missing: {', '.join(altered)}; make model writes them again")
     products = []
     for name in _FIGURES:
-        files = _paths(results, [f"{name}.png"])
-        products.append(Product(files, partial(_drawn, results, name), inputs))
-    build(results, products, report, phase="figures")
+        files = _paths(folder, [f"{name}.png"])
+        products.append(Product(files, partial(_drawn, folder, name), inputs))
+    build(folder, products, report, phase="figures")
 
 
-def _drawn(results: Path, name: str) -> list[bytes]:
+def _drawn(folder: Path, name: str) -> list[bytes]:
     from experiments.studies.smollm2.figures import model_picture  # takes a second to load
 
-    return model_picture(results, name).render()
+    return model_picture(folder, name).render()

@@ -25,9 +25,9 @@ _STAGES = {"initial": "at the start", "trained": "after training"}
 _UNSCALED, _USED = (RULE_COLOURS[rule] for rule in BOTH)
 
 
-def read_model(results: Path) -> dict[str, pd.DataFrame]:
+def read_model(folder: Path) -> dict[str, pd.DataFrame]:
     """The shipped tables of the model by name."""
-    return {path.stem: pd.read_csv(path) for path in model_path(results, "").glob("*.csv")}
+    return {path.stem: pd.read_csv(path) for path in model_path(folder, "").glob("*.csv")}
 
 
 def _divisor_numbers(tables: Tables) -> Numbers:
@@ -139,15 +139,15 @@ class ModelFigure(NamedTuple):
     finding: Finding
 
 
-def model_picture(results: Path, name: str) -> Picture:
+def model_picture(folder: Path, name: str) -> Picture:
     """A picture of the shipped tables; `Problem` if they do not support its title."""
     plot, finding = MODEL_FIGURES[name]
-    tables = read_model(results)
+    tables = read_model(folder)
     numbers = finding.numbers(tables)
     if numbers is None:
         raise Problem(f"the tables do not support: {finding.title}")
     words = Words(finding.title, f"{finding.sentence.format(**numbers)}\n{_ABOUT}")
-    return Picture(model_path(results, f"{name}.png"), words, partial(plot, tables))
+    return Picture(model_path(folder, f"{name}.png"), words, partial(plot, tables))
 
 
 _ABOUT = (

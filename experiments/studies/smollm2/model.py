@@ -235,13 +235,13 @@ def _tokenizer(metadata: dict[str, Any]) -> "Tokenizer":
     return tokenizer
 
 
-def model_path(results: Path, name: str) -> Path:
+def model_path(folder: Path, name: str) -> Path:
     """A file of the pretrained model: a table, or a figure with its suffix.
 
     >>> model_path(Path("results"), "by-head.csv").as_posix()
     'results/models/smollm2/by-head.csv'
     """
-    return results / MODELS / "smollm2" / name
+    return folder / MODELS / "smollm2" / name
 
 
 def checksums() -> dict[str, str]:

@@ -14,15 +14,15 @@ from experiments.tables.all_results import AllResults
 from experiments.tables.reporter import Reporter
 
 
-def _write(results: Path, _: Reporter) -> None:
+def _write(folder: Path, _: Reporter) -> None:
     from experiments.studies.training import arms  # loads Matplotlib
     from experiments.studies.training.largest import write_largest  # of the experiment `language`
     from experiments.studies.training.settings import write_settings
 
-    full = AllResults(load_config(FULL_CONFIG), results / FULL)
+    full = AllResults(load_config(FULL_CONFIG), folder / FULL)
     write_settings(full)
     arms.write_arms(full)
-    write_largest(results)
+    write_largest(folder)
 
 
 def _trained_arms(source: Source) -> str:

@@ -123,10 +123,10 @@ def draw(table: pd.DataFrame) -> Drawing:
     return figure
 
 
-def write_largest(results: Path) -> None:
+def write_largest(folder: Path) -> None:
     """Draw the shipped table."""
-    table = pd.read_csv(results / PATH)
-    path = figure_path(results / FULL, "arms", "largest")
+    table = pd.read_csv(folder / PATH)
+    path = figure_path(folder / FULL, "arms", "largest")
     write_atomically(path, *Picture(path, words(table), partial(draw, table)).render())
 
 
