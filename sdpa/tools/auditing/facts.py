@@ -1,7 +1,7 @@
 """Facts of an attention, fitted to its weights, and their words."""
 
 from dataclasses import replace
-from itertools import product
+from itertools import chain, product
 from math import ceil, inf, isinf, log, nan
 
 import numpy as np
@@ -10,6 +10,8 @@ from sdpa._arrays import Array
 from sdpa.tools.auditing.model import Attention, Kind
 
 _EMPTY = {"zero": 0.0, "nan": nan, "uniform": 1.0}  # weights, times the number of keys
+_NO_RULE = "no rule"
+_SHOWN = 5  # ranges of keys
 _POWERS = {"^1/2": 0.5, "": 1.0, "^1/4": 0.25}
 
 
@@ -127,7 +129,8 @@ def _with_sums(a: Attention, weights: Array, kind: Kind) -> Attention:
     errors[3] *= 2  # one number for each head may always come a bit nearer
     best = int(np.argmin(errors))
     total, e_sink = trials[best] if errors[best] < kind.error else (nan, 0.0)
-    return replace(a, total=total, sink=np.log(e_sink))
+    low, high = sums.min(where=rows, initial=inf), sums.max(where=rows, initial=-inf)
+    return replace(a, total=total, sink=np.log(e_sink), sums=(float(low), float(high)))
 
 
 def words_of(attentions: list[Attention], near: float = 0.001) -> dict[str, str]:
@@ -141,33 +144,52 @@ def words_of(attentions: list[Attention], near: float = 0.001) -> dict[str, str]
         _formula(name, [(a, a.coefficients[name]) for a in given if name in a.coefficients], near)
         for name in dict.fromkeys(name for a in given for name in a.coefficients)
     ]
-    e_sink = _formula("1", [(a, np.exp(a.sink)) for a in given], near) + " (e^sink)"
-    return {
+    total = _formula("1", [(a, a.total) for a in given], near)
+    facts = {
         "scores": " + ".join(scores) or "none",
         "keys": _keys(attentions),
-        "weights sum to": _formula("1", [(a, a.total) for a in given], near),
-        "the softmax divides by": f"the sum over keys + {e_sink}".removesuffix(" + 0 (e^sink)"),
-        "blocks": max((a.blocks for a in given), key=len),
     }
+    blocks = {"blocks": max((a.blocks for a in given), key=len)}
+    if total == _NO_RULE:
+        low, high = min(a.sums[0] for a in given), max(a.sums[1] for a in given)
+        return facts | {"weights sum to": f"{_NO_RULE}, from {low:.3g} to {high:.3g}"} | blocks
+    e_sink = _formula("1", [(a, np.exp(a.sink)) for a in given], near) + " (e^sink)"
+    sums = f"the sum over keys + {e_sink}".removesuffix(" + 0 (e^sink)")
+    return facts | {"weights sum to": total, "the softmax divides by": sums} | blocks
 
 
 def _formula(of: str, numbers: list[tuple[Attention, Array | float]], near: float) -> str:
-    """Numbers of heads at several sizes, as at most two factors of `of`, or one by one."""
+    """Numbers of heads at several sizes, as at most two factors of `of`, or one by one.
+
+    Two sizes, and a factor that is not 1, would fit many formulas.
+    """
     by_size = [(np.ravel(x), _factors(a)) for a, x in numbers]
     rest = np.concatenate([x for x, _ in by_size])
     if np.isnan(rest).any():
-        return "no rule"
-    candidates: dict[str, list[str]] = {}
+        return _NO_RULE
+    digits = 2 if near > 0.005 else 3
+    candidates: dict[str, list[tuple[str, ...]]] = {}
     for first, second in product(by_size[0][1], repeat=2):
-        divided = np.concatenate([x / f[first] / f[second] for x, f in by_size])
-        if np.ptp(divided) <= near * abs(divided[0]):
-            words = f"{divided.mean():.4g} * {of}{first}{second}"
+        divided = [x / f[first] / f[second] for x, f in by_size]
+        every = np.concatenate(divided)
+        is_one = abs(every.mean() - 1) <= near
+        n_sizes = len({f[first] * f[second] for _, f in by_size})
+        is_constant = np.ptp(every) <= near * abs(every[0])
+        if is_constant and (is_one or n_sizes != 2):
+            words = f"{every.mean():.4g} * {of}{first}{second}"
             break
-        candidates[f" * {of}{first}{second}"] = [f"{x:.3g}" for x in divided.round(6)]
+        if not (second or is_constant):
+            least = near * np.abs(every).max()
+            candidates[f" * {of}{first}"] = [
+                tuple(f"{0 if abs(y) < least else y:.{digits}g}" for y in x) for x in divided
+            ]
     else:
         # The fewest numbers are those of heads.
-        formula = min(candidates, key=lambda x: len({*candidates[x]}))
-        words = f"({', '.join(dict.fromkeys(candidates[formula]))}){formula}"
+        formula = min(candidates, key=lambda x: len({*chain(*candidates[x])}))
+        at_sizes = candidates[formula]
+        # All heads if they have the same numbers at all sizes.
+        shown = at_sizes[0] if len({*at_sizes}) == 1 else dict.fromkeys(chain(*at_sizes))
+        words = f"({', '.join(shown)}){formula}"
     return words.removeprefix("1 * ").removesuffix(" * 1")
 
 
@@ -249,4 +271,7 @@ def _other_keys(given: list[Attention]) -> str:
     words = "batch entry {}, head {}, query {}".format(*row)
     if not keys.size:  # zeros, or NaN, which may come from elsewhere
         return f"not told; {words} has no weight above 0 of {n_keys}"
-    return f"others; {words} sees {np.array2string(keys, threshold=8)} of {n_keys}"
+    ranges = np.split(keys, np.flatnonzero(np.diff(keys) > 1) + 1)
+    shown = [f"{x[0]} to {x[-1]}" if len(x) > 1 else str(x[0]) for x in ranges]
+    more = ", ..." if len(shown) > _SHOWN else ""
+    return f"others; {words} sees {', '.join(shown[:_SHOWN])}{more} of {n_keys}"

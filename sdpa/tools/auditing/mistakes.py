@@ -29,6 +29,18 @@ def _merge(x: Array) -> Array:
     return x.reshape(x.swapaxes(1, 2).shape).swapaxes(1, 2)
 
 
+def _without_strides(names: str) -> Mistake:
+    """The output of an attention that reads some arrays in the order of their memory."""
+
+    def output(a: Attention) -> Array:
+        arrays = {name: getattr(a, name) for name in names}
+        return replace(
+            a, **{name: x.ravel("K").reshape(x.shape) for name, x in arrays.items()}
+        ).output
+
+    return output
+
+
 # By what a report says, with a thread that reports it, as owner/repository#number.
 MISTAKES: dict[str, Mistake] = {
     "": lambda a: a.output,  # none beside the facts
@@ -41,6 +53,11 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "each value gets the weight of the key before, the first one that of the sink": (
         lambda a: np.insert(a.weights[..., :-1], 0, 1 - a.weights.sum(axis=-1), axis=-1) @ a.v
+    ),
+    "strides of q, k and v are ignored, as if views were contiguous": _without_strides("qkv"),
+    "strides of k are ignored, as if views were contiguous": _without_strides("k"),
+    "strides of v are ignored, as if views were contiguous (flagos-ai/FlagGems#5896)": (
+        _without_strides("v")
     ),
     "positions and heads are swapped; the axes are batch, heads, n, d": _swapped_axes,
     "weights sum to 1 over queries (FudanNLP/fastNLP#254)": (
@@ -81,17 +98,33 @@ MISTAKES: dict[str, Mistake] = {
     ),
 }
 
+Moved = Callable[[Attention, Attention], Array]  # from inputs after and before a small step
+
+
+def _within(is_first: bool) -> Moved:
+    """The output if pairs of queries and keys beyond a causal mask do not move."""
+
+    def output(a: Attention, before: Attention) -> Array:
+        moves = np.broadcast_to(a.distance <= a.distance[0, 0] * is_first, a.seen.shape)
+        w = softmax(np.where(moves, a.masked, before.masked), sink=a.sink)
+        return np.asarray((w * moves) @ a.v + (w * ~moves) @ before.v)
+
+    return output
+
+
 # By what a report says, of which output a gradient is the one.
-GRADIENTS: dict[str, Mistake] = {
-    "right": lambda a: a.output,
+GRADIENTS: dict[str, Moved] = {
+    "right": lambda a, _: a.output,
     "of the first head in each group, not their sum": (
-        lambda a: a.output * (np.arange(a.q.shape[1])[:, None, None] % a.groups == 0)
+        lambda a, _: a.output * (np.arange(a.q.shape[1])[:, None, None] % a.groups == 0)
     ),
     "of the last head in each group, not their sum": (
-        lambda a: a.output * (np.arange(1, 1 + a.q.shape[1])[:, None, None] % a.groups == 0)
+        lambda a, _: a.output * (np.arange(1, 1 + a.q.shape[1])[:, None, None] % a.groups == 0)
     ),
-    "as if no key were hidden": lambda a: replace(a, seen=np.ones_like(a.seen)).output,
+    "as if no key were hidden": lambda a, _: replace(a, seen=np.ones_like(a.seen)).output,
+    "of pairs within a causal mask alone": _within(False),
+    "of pairs within a causal mask alone, with queries at the first positions": _within(True),
     "as if query heads read keys and values in turn": (
-        lambda a: replace(a, k=in_turn(a.k, a.groups), v=in_turn(a.v, a.groups)).output
+        lambda a, _: replace(a, k=in_turn(a.k, a.groups), v=in_turn(a.v, a.groups)).output
     ),
 }

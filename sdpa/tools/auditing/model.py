@@ -66,6 +66,7 @@ class Attention:
         hidden: True for keys that the mask should hide, (batch, heads, n_queries, n_keys).
         seen: True for keys that have a weight.
         total: the sum of weights, and of the share of the sink.
+        sums: the smallest and the largest sum of weights.
         blocks: the few keys at which ln(weight) less the expected score jumps, in any row, in words.
         empty: the output of queries that should see no key, in a word; empty for none.
         bias: what scores should have beside the product, which broadcasts with them.
@@ -84,6 +85,7 @@ class Attention:
     hidden: Array
     seen: Array
     total: float = 1.0
+    sums: tuple[float, float] = (1.0, 1.0)
     blocks: str = "none"
     empty: str = ""
     bias: Array | float = 0.0
