@@ -43,7 +43,8 @@ _ADVICE = {
     ),
     "flat": (
         "the spread is below 0.2, so that weights are almost equal, and the head averages. Check "
-        "that scores are divided only once, or name the divisor that the model uses: --scaling RULE."
+        "that scores are divided only once: from q and k, sdpa divides them by sqrt(d_k), unless "
+        "--scaling names another rule, such as unscaled."
     ),
     "wide": (
         "the spread is above 2: usual for trained heads; in an untrained model, check that the scores "
