@@ -84,10 +84,18 @@ class PairLaw:
         ):
             if self.correlation and not holds_too:
                 raise ValueError(f"correlation: expected {expected} beside it, got {got}")
-        if self.entries.name == "sparse" and self.normalize != "none":  # a vector may be 0
+        if self._may_be_zero and self.normalize != "none":
             raise ValueError(
-                f"normalize: expected none beside sparse entries, got {self.normalize}"
+                "normalize: expected none beside entries that may all be 0, of the law "
+                f"{self.entries}, got {self.normalize}"
             )
+
+    @property
+    def _may_be_zero(self) -> bool:
+        """True if a vector is 0 with a probability above 0."""
+        means = (self.query_mean, self.query_std), (self.key_mean, self.key_std)
+        cancels = any(abs(mean) == std for mean, std in means)
+        return self.entries.name == "sparse" or (self.entries.name == "rademacher" and cancels)
 
     def keys(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
         """Keys of the given shape (..., n_keys, d_k)."""
@@ -129,11 +137,15 @@ class PairLaw:
         return drawn
 
 
-def spectrum_of(d_k: int, alpha: float) -> FloatArray:
+def spectrum_of(d_k: float, alpha: float) -> FloatArray:
     """lambda_m = d_k m^-alpha / sum_l l^-alpha for m = 1 ... d_k: a power law of mean 1, (d_k,).
+
+    ValueError unless d_k is a whole number.
 
     >>> spectrum_of(2, 1.0)
     array([1.33333333, 0.66666667])
     """
+    if d_k % 1:
+        raise ValueError(f"d_k: expected a whole number beside a spectrum, got {d_k}")
     powers = np.arange(1.0, d_k + 1) ** -alpha
     return np.asarray(powers * (d_k / powers.sum()))

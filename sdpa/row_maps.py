@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, NamedTuple, Self
 
@@ -83,6 +83,7 @@ def _softmax(z: FloatArray, _: float) -> Normalized:
 
 
 def _softmax_backward(g: FloatArray, w: FloatArray) -> FloatArray:
+    # `softmax_vjp` is precise in saturated rows, too. Decoders train as libraries do, by this form.
     return np.asarray(w * (g - (w * g).sum(axis=-1, keepdims=True)))
 
 
@@ -191,10 +192,6 @@ class RowMap:
         if isinstance(self.sink, tuple):
             raise TypeError(f"sink: expected one number, or None for none, got {self.sink}")
         return self.sink
-
-    def of_head(self, head: int) -> RowMap:
-        """The map of a head, whose scores have no axis of heads."""
-        return replace(self, sink=self.sink[head]) if isinstance(self.sink, tuple) else self
 
     def weights(self, scores: npt.ArrayLike, bias: FloatArray | float = 0.0) -> FloatArray:
         """The weights of scaled scores (..., n_keys), in their type, and a bias; -inf, where

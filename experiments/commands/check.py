@@ -31,7 +31,7 @@ from experiments.measuring.intervals import MIN_TRIALS
 from experiments.measuring.processor import is_supported
 from experiments.running.fingerprint import hash_of, measuring_source
 from experiments.running.work import merged
-from experiments.running.workers import helpers, machine_memory
+from experiments.running.workers import default_jobs, helpers, machine_memory
 from experiments.tables.all_results import AllResults
 from experiments.tables.changes import ROUNDING, change_of
 from experiments.tables.layout import csv_bytes, written_columns
@@ -210,7 +210,9 @@ def measure_again(job: Job) -> None:
     total = sum(sample.seconds for sample in chosen)
     differences: list[str] = []
     bar = job.report.bar.phase("check", total, total)
-    with bar as advance, helpers(job.jobs, len(chosen)) as submit:
+    largest = max((sample.cell.memory for sample in chosen), default=1)
+    jobs = min(job.jobs or default_jobs(), machine_memory() // largest)
+    with bar as advance, helpers(jobs, len(chosen)) as submit:
 
         def finish(sample: _Rows, made: "Future[str]") -> None:
             try:

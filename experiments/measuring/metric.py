@@ -92,6 +92,8 @@ class Metric:
         draws_like: for a metric without a range, such as score_mean, the metric whose effective
             draws it uses.
         is_precise: True if the `precision` of a sweep bounds its relative standard error.
+        is_of_squares: True for a sum of squared weights, which few rows carry if keys are many, so
+            that its comparison with an exact value needs more draws.
         is_logarithmic: True if figures may show it on a logarithmic axis.
         may_be_empty: True if its value and its interval may be missing.
     """
@@ -110,6 +112,7 @@ class Metric:
     min_trials: int = MIN_TRIALS
     draws_like: str = ""
     is_precise: bool = False
+    is_of_squares: bool = False
     is_logarithmic: bool = False
     may_be_empty: bool = False
 
@@ -169,22 +172,26 @@ def metric_columns(metrics: Sequence[Metric]) -> tuple[Column, ...]:
     """The columns of metrics, and a column that lists the metrics with unreliable error bars in
     each row.
     """
-    patient = [
-        f"{metric.min_trials} of {metric.name}"
-        for metric in metrics
-        if metric.min_trials != MIN_TRIALS
-    ]
+    many, patient = (
+        [
+            f"{fewest} of {metric.name}"
+            for metric in metrics
+            if (fewest := getattr(metric, limit)) != usual
+        ]
+        for limit, usual in (("min_draws", MIN_DRAWS), ("min_trials", MIN_TRIALS))
+    )
     few_draws = Column(
         FEW_DRAWS,
         "str",
         "metrics of this row with too few effective draws for reliable error bars, which more "
         "trials give: fewer than "
-        f"{MIN_DRAWS} effective draws, {', '.join([f'{MIN_TRIALS} trials', *patient])}, "
+        f"{', '.join([f'{MIN_DRAWS} effective draws', *many, f'{MIN_TRIALS} trials', *patient])}, "
         f"{MIN_SEPARATE_ROWS} separate "
         f"rows, or {MIN_TRIALS} of them below or above a quantile",
         "effective draws = (distance from the nearer limit / se)^2, a quarter of it for a root "
         "mean square; separate "
-        "rows = trials min(n_queries, n_keys - 1)",
+        "rows = trials min(n_queries, n_keys - 1); trials, if the queries of a draw are nearly "
+        "parallel; not limited in stacks and decoders",
         may_be_empty=True,
     )
     return (*(column for metric in metrics for column in metric.columns()), few_draws)
@@ -206,9 +213,9 @@ def metric_row(
 
     Returns:
         The head of the cell, the trials, the measured columns of each metric, and `few_draws`:
-        the names, separated by spaces, of metrics with unreliable error bars. Below `min_trials` or
-        50 separate rows these are all; otherwise means and roots of fewer effective draws than
-        `min_draws`, and quantiles whose interval is not `inside` or that have fewer than 20
+        the names, separated by spaces, of metrics with unreliable error bars. Below 50
+        separate rows these are all; otherwise those below their `min_trials`, means and roots of
+        fewer effective draws than `min_draws`, and quantiles whose interval is not `inside` or that have fewer than 20
         separate rows below or above.
     """
     sizes = cell.sizes

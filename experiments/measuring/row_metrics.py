@@ -1,10 +1,10 @@
 """The metrics of scores and of softmax rows, in the order of the columns of a saturation table.
 
 Formulas use w for a softmax row of n weights, s for its scaled scores, J = diag(w) - w w^T, g for a
-standard normal gradient to the weights, o for one to the output, and E over rows and draws. The
-norms of dL/dq, dL/dk and dL/dv are expectations over g and o, given Q and K: that of dL/dq is |K^T
-J|_F / divisor of a row. It and |J|_F also have the quantiles `_p10`, `_median` and `_p90` of their
-rows.
+standard normal gradient to the weights, o for one to the output, and E over rows and draws. Mean
+squares of dL/dq, dL/dk and dL/dv are expectations over g and o, given Q and K: that of dL/dq is
+|K^T J|_F^2 / divisor^2 of a row. |J|_F and |dL/dq| also have the quantiles `_p10`, `_median` and
+`_p90` over rows; those of |dL/dq| are of one drawn g for each row.
 """
 
 import math
@@ -160,10 +160,7 @@ _JACOBIAN = (
     "Frobenius norm of the softmax Jacobian J = diag(w) - w w^T",
     "size of the softmax Jacobian",
 )
-_GRADIENT = (
-    "norm of dL/dq = K^T J g / divisor, with one standard normal gradient g to the weights of each "
-    "row"
-)
+_GRADIENT = "norm of dL/dq = K^T J g / divisor"
 METRICS: tuple[KernelMetric, ...] = (
     *SCORE_METRICS,
     RowMetric(
@@ -233,6 +230,7 @@ METRICS: tuple[KernelMetric, ...] = (
         "root",
         compute=lambda batch: np.sqrt(batch.values("collision")),
         exact=_exact("output_std", _ROOT_ACCURACY),
+        is_of_squares=True,
         within=(lambda sizes: 1 / np.sqrt(sizes.n_keys), 1),
         is_logarithmic=True,
     ),
@@ -242,6 +240,7 @@ METRICS: tuple[KernelMetric, ...] = (
         "E[1 - sum_j w_j^2]",
         "Jacobian trace $1-\\sum w^2$",
         exact=_exact("jacobian_trace", _MEAN_ACCURACY),
+        is_of_squares=True,
         within=(0, lambda sizes: 1 - 1 / sizes.n_keys),
         is_precise=True,
     ),
@@ -256,12 +255,16 @@ METRICS: tuple[KernelMetric, ...] = (
     # E |dL/dq|^2 over g is |dw/dq|_F^2, which has less noise than drawn gradients.
     _root(
         "query_gradient_norm",
-        _GRADIENT,
+        f"{_GRADIENT}, and over standard normal gradients g to the weights",
         "|dL/dq|",
         "size of the gradient at a query",
         "weight_jacobian_norm",
     ),
-    *_quantiles("query_gradient_norm", _GRADIENT, "size of the gradient at a query"),
+    *_quantiles(
+        "query_gradient_norm",
+        f"{_GRADIENT}, with one standard normal gradient g to the weights of each row",
+        "size of the gradient at a query",
+    ),
     RowMetric(
         "key_gradient_norm",
         "norm of dL/dk, with standard normal gradients to the weights; root mean square over keys",
@@ -291,6 +294,7 @@ METRICS: tuple[KernelMetric, ...] = (
         # dL/dv_j = sum_i w_ij o_i
         compute=lambda batch: np.sqrt(batch.rows_per_key * batch.values("collision")),
         exact=_exact("value_gradient_norm", _ROOT_ACCURACY, per_key=True),
+        is_of_squares=True,
         within=(
             lambda sizes: np.sqrt(sizes.n_queries) / sizes.n_keys,
             lambda sizes: np.sqrt(sizes.n_queries / sizes.n_keys),

@@ -28,7 +28,6 @@ MIN_TESTED_DRAWS = 400  # the tails of a mean of fewer effective draws are not t
 # In rows of so many keys, few draws have the large sums of squared weights behind these means, and
 # draws without them pass for precise.
 _LONG_ROW, _DRAWS_OF_LONG_ROWS = 1000, 1600
-_SQUARE_METRICS = {"jacobian_trace", "output_std", "value_gradient_norm"}
 # Of entries with a larger fourth moment, draws hide the rare squares behind a mean and its error.
 _HEAVY = [name for name, law in LAWS.items() if law.moments[1] > 10]
 _SHOWN = 5
@@ -66,7 +65,7 @@ def _compared(rows: pd.DataFrame, metric: Metric, exact: Exact) -> pd.DataFrame:
     z = np.divide(measured - expected, error, out=np.zeros(len(rows)), where=error > 0)
     sizes = sizes_of(rows)
     draws = [metric.effective_draws(sizes, value, error) for value in (measured, expected)]
-    is_long = (name in _SQUARE_METRICS) & (sizes.n_keys >= _LONG_ROW)
+    is_long = metric.is_of_squares & (sizes.n_keys >= _LONG_ROW)
     needed = np.where(is_long, _DRAWS_OF_LONG_ROWS, max(MIN_TESTED_DRAWS, metric.min_draws))
     has_draws = np.minimum(*draws) >= needed
     is_tested = has_draws & ~is_few(rows[FEW_DRAWS], name)
@@ -125,14 +124,15 @@ _VERDICT = (
         "error",
         "float",
         "standard error between draws, from the end of the 95% interval on the side of the exact "
-        "value, at least the error of the exact value",
-        "max(|end - measured| / t, accuracy |exact|)",
+        "value, at least the error of the exact value; of medians, that of the logarithm",
+        "max(|end - measured| / t, accuracy |exact|), or max(|ln(end / measured)| / t, accuracy)",
     ),
     Column(
         "z",
         "float",
-        "difference between measured and exact value in units of error",
-        "(measured - exact) / error",
+        "difference between measured and exact value in units of error; of medians, that of their "
+        "logarithms",
+        "(measured - exact) / error, or ln(measured / exact) / error",
     ),
     Column(
         "p_value",

@@ -130,7 +130,7 @@ def row_variance(
     else:
         squares = d_k
         if law.spectrum:
-            eigenvalues = spectrum_of(int(d_k), law.spectrum)
+            eigenvalues = spectrum_of(d_k, law.spectrum)
             squares = float((eigenvalues**2).sum())
         key_factor = (law.key_std / divisor) ** 2
         same = key_factor * (law.query_std**2 * squares + d_k * law.query_mean**2)
@@ -187,7 +187,7 @@ def _score_cumulants(d_k: float, law: PairLaw, rho: float) -> FloatArray:
         powers = (comb(i, r) * rho ** (i - r) * noise**r for r in range(i + 1))
         return sum(power * entry[r] * entry[i - r + j] for r, power in enumerate(powers))
 
-    variance = spectrum_of(int(d_k), law.spectrum) if law.spectrum else np.ones(1)
+    variance = spectrum_of(d_k, law.spectrum) if law.spectrum else np.ones(1)
     alpha = law.key_mean * law.query_std * np.sqrt(variance)
     beta = law.query_mean * law.key_std * np.sqrt(variance)
     gamma = law.query_std * law.key_std * variance

@@ -52,9 +52,15 @@ def test_an_eighth_of_sparse_entries_is_not_zero():
 IMPOSSIBLE = {
     "query_std: expected a finite number above 0, got 0": {"query_std": 0.0},
     "correlation: expected a number from -1 to 1, got": {"correlation": 1.01},
-    "normalize: expected none beside sparse entries, got rms": {
+    "normalize: expected none beside entries that may all be 0, of the law sparse, got rms": {
         "entries": LAWS["sparse"],
         "normalize": "rms",
+    },
+    "all be 0, of the law rademacher, got l2": {
+        "entries": LAWS["rademacher"],
+        "key_mean": -2.0,
+        "key_std": 2.0,
+        "normalize": "l2",
     },
     "expected normalize none beside it, got l2": {"correlation": 0.5, "normalize": "l2"},
 }

@@ -73,3 +73,9 @@ def test_scores_of_normalized_vectors_are_cosines(law, length):
     assert score_mean(6, 2.0, law) == 0
     assert score_variance(6, 2.0, law) == pytest.approx(length**2 * variance / 4)
     assert score_kurtosis(6, law) == pytest.approx(excess)
+
+
+def test_a_spectrum_has_a_whole_number_of_entries():
+    for moment in (score_variance, row_variance):
+        with pytest.raises(ValueError, match="expected a whole number beside a spectrum"):
+            moment(8.9, n_keys=4, divisor=1.0, law=PairLaw(spectrum=1.0))

@@ -3,8 +3,9 @@
 import pandas as pd
 import pytest
 
-from experiments.config.errors import TableError
+from experiments.config.errors import Problem, TableError
 from experiments.studies.training import arms as module
+from experiments.studies.training import largest
 from experiments.studies.training.arms import KEYS, SETTING, comparisons, fair_runs
 from experiments.studies.training.settings import settings
 from tests.shipped import OF_FULL, RESULTS, shipped_only
@@ -97,6 +98,18 @@ def test_runs_that_differ_in_more_than_a_setting_are_refused(monkeypatch):
     monkeypatch.setattr(module, "SETTING", [name for name in SETTING if name != "text"])
     with pytest.raises(ValueError, match=r"got several.*text"):
         fair_runs(OF_FULL)
+
+
+@shipped_only
+def test_a_title_that_tables_do_not_support_is_refused():
+    runs = fair_runs(OF_FULL)
+    runs.loc[runs["arm"] == "none, slower", "final_loss"] *= 1.1
+    with pytest.raises(Problem, match="the tables do not support: From a small start"):
+        module.words(runs)
+    table = pd.read_csv(RESULTS / "config.full" / "largest_scores.csv")
+    table["largest_score"] *= 2
+    with pytest.raises(Problem, match="the tables do not support: In training"):
+        largest.words(table)
 
 
 @shipped_only

@@ -22,11 +22,18 @@ SMALLEST = 1e-30  # gradient; smaller ones count as this
 # Values of a run at a step, and of a head at a step. Gradients differ by orders of magnitude between
 # runs, so that tables have their geometric mean.
 RUN_VALUES = (
-    Column("test_loss", "float", "cross-entropy of a character of the rest", "", "nats"),
+    Column(
+        "test_loss",
+        "float",
+        "cross-entropy of a character of the rest; 100 in a run that has ended early",
+        "",
+        "nats",
+    ),
     Column(
         "embedding_gradient",
         "float",
-        "norm of the gradient of a sequence's loss to the embedding of a token, r.m.s. over a batch",
+        "norm of the gradient of a sequence's loss to the embedding of a token, r.m.s. over a batch, "
+        "geometric mean over runs",
         "sqrt(E |dL/dx_0|^2)",
     ),
 )
@@ -34,11 +41,15 @@ HEAD_VALUES = (
     Column("spread", "float", "r.m.s. deviation of the scaled scores within a row"),
     Column("entropy_share", "float", "entropy of a row over that of equal weights, mean over rows"),
     Column("max_weight", "float", "largest weight of a row, mean over rows"),
-    Column("query_gradient", "float", "|dL/dq| of a sequence's loss, r.m.s. over a batch"),
+    Column(
+        "query_gradient",
+        "float",
+        "|dL/dq| of a sequence's loss, r.m.s. over a batch, geometric mean over runs",
+    ),
     Column(
         "query_gradient_median",
         "float",
-        "the same, median over a batch; below 1e-6 not reliable, because of single precision",
+        "the same of the median over a batch; below 1e-6 not reliable, because of single precision",
     ),
 )
 

@@ -16,7 +16,7 @@ from experiments.figures.lines import plot_measured
 from experiments.figures.picture import Picture, Words
 from experiments.figures.style import UNORDERED_COLOURS, Drawing, panels
 from experiments.running.files import write_atomically
-from experiments.studies.training.settings import runs_of
+from experiments.studies.training.settings import runs_of, titled
 from experiments.tables.all_results import AllResults
 from experiments.tables.changes import update
 from experiments.tables.layout import csv_bytes
@@ -97,11 +97,11 @@ def _compared(runs: pd.DataFrame) -> Iterator[dict[str, object]]:
                     yield (
                         head
                         | {"arm": arm, "at": rates, _RATE: rate}
-                        | verdicts(curve.loc[rate], divided.loc[other])
+                        | comparison_of(curve.loc[rate], divided.loc[other])
                     )
 
 
-def verdicts(arm: pd.Series, divided: pd.Series) -> dict[str, object]:
+def comparison_of(arm: pd.Series, divided: pd.Series) -> dict[str, object]:
     """Losses and gradients of an arm and of the divided one, the excess of the loss, and verdicts by
     their intervals.
     """
@@ -171,9 +171,17 @@ def write_arms(full: AllResults) -> None:
 
 def words(runs: pd.DataFrame) -> Words:
     """Title and caption, with the losses of the usual decoder at own best rates."""
-    best = _chosen(runs, "", "small").groupby("arm", observed=True)[LOSS].min()
+    best, from_unit = (
+        _chosen(runs, "", start).groupby("arm", observed=True)[LOSS].min()
+        for start in ("small", "unit")
+    )
+    is_as_good = best["none, slower"] <= (1 + AS_GOOD) * best[DIVIDED]
+    are_above = from_unit[[*_SHOWN][1:]] > (1 + AS_GOOD) * from_unit[DIVIDED]
     return Words(
-        "From a small start, a learning rate does what the division does",
+        titled(
+            "From a small start, a learning rate does what the division does",
+            is_as_good and are_above.all(),
+        ),
         "Right: without the division, but with a smaller rate of W_Q and W_K, the decoder ends at "
         f"{best['none, slower']:.2f} nats, and with it at {best[DIVIDED]:.2f}. Left: from the large start, no rate "
         "that was tried closes the gap.\n"

@@ -21,6 +21,7 @@ from experiments.figures.style import UNORDERED_COLOURS, Drawing, panels
 from experiments.kinds.language.cell import Cell, run
 from experiments.kinds.language.corpus import trained_on
 from experiments.running.files import write_atomically
+from experiments.studies.training.settings import titled
 from experiments.tables.changes import update
 from experiments.tables.layout import csv_bytes
 from sdpa import Scaling
@@ -33,6 +34,7 @@ PATH = Path(FULL) / "largest_scores.csv"
 _LARGEST = 30.0  # t of QK-Clip: near the largest score with the division
 _EVERY = 10  # steps from one row of the table to the next
 _RUNS = 3
+_NEAR = 0.25  # the largest excess over normal scores that the title calls near
 _CELL = Cell(64, 64, 0.004, (Scaling.parse("unscaled"),), initial="small")
 _DIVIDED = replace(_CELL, scaling=(Scaling.parse("d_k^1/2"),))
 # A decoder, and the largest score that QK-Clip leaves.
@@ -94,8 +96,12 @@ def words(table: pd.DataFrame) -> Words:
     """Title and caption, with the largest scores after the last step."""
     last = table[table["step"] == _CELL.steps].set_index("arm")
     divided, none = (last.loc[arm] for arm in ("divided by √d_k", "no division"))
+    excess = last["largest_score"] / last["largest_score_exact"] - 1
     return Words(
-        "In training, the largest score stays near that of normal scores",
+        titled(
+            "In training, the largest score stays near that of normal scores",
+            excess[[divided.name, none.name]].abs().max() < _NEAR,
+        ),
         f"After {_CELL.steps} steps the largest score is {divided.largest_score:.0f} with the division, and "
         f"{none.largest_score:.0f} without it. Normal scores of the same spread have "
         f"{divided.largest_score_exact:.0f} and {none.largest_score_exact:.0f}.\n"

@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 import pandas as pd
 
+from experiments.config.errors import Problem
 from experiments.config.paths import figure_path
 from experiments.figures.axes import legend
 from experiments.figures.lines import plot_measured, reach
@@ -25,12 +26,12 @@ _USUAL = (
     "normalizer == 'softmax' and rate_divisor == 'unscaled' and initial_divisor == 'unscaled'"
 )
 _LEAST = 1e-10  # ratio on the axis
-_WORDS = Words(
-    "The loss is mostly higher without the division, whether gradients vanish or not",
+_TITLE = "The loss is mostly higher without the division, whether gradients vanish or not"
+_CAPTION = (
     "Each point is a small decoder: its loss without the division minus that with it, over the ratio of "
     "their typical gradients after training.\n"
     "stream of 64, 400 steps, each rule at its best rate; left of the dotted line: median ratio below a tenth; "
-    "bars: from end to end of both intervals; smaller ratios stand at 10⁻¹⁰",
+    "bars: from end to end of both intervals; smaller ratios stand at 10⁻¹⁰"
 )
 
 
@@ -64,10 +65,22 @@ def settings(full: AllResults) -> tuple[pd.DataFrame, pd.DataFrame]:
     return without.loc[both], scaled.loc[both]
 
 
+def titled(title: str, is_shown: bool) -> str:
+    """A title; `Problem` unless the tables show it."""
+    if not is_shown:
+        raise Problem(f"the tables do not support: {title}")
+    return title
+
+
 def write_settings(full: AllResults) -> None:
     """Write the figure of the shipped tables."""
+    without, scaled = settings(full)
+    is_higher = without[_LOSS] > scaled[_LOSS]
+    has_vanished = without[_GRADIENT] < scaled[_GRADIENT] / 10
+    is_shown = is_higher.groupby(has_vanished).mean().gt(0.5)
+    title = titled(_TITLE, len(is_shown) == 2 and bool(is_shown.all()))
     path = figure_path(full.folder, "settings", "losses")
-    picture = Picture(path, _WORDS, lambda: _draw(*settings(full)))
+    picture = Picture(path, Words(title, _CAPTION), lambda: _draw(without, scaled))
     write_atomically(path, *picture.render())
 
 
