@@ -150,6 +150,8 @@ def arm(name, initial, **case):
     table = pd.read_csv(RESULTS / FULL / "arms.csv")
     usual = {
         "d_k": 64,
+        "layers": 4,
+        "n_heads": 1,
         "steps": 400,
         "decay": "none",
         "text": "python",
