@@ -17,11 +17,11 @@ _SHARPER = 0.1
 COLUMNS = {
     "rows": ("{rows}", "queries of all sequences that see two keys or more"),
     "spread": ("{spread:.3g}", "standard deviation of the divided scores of a row"),
-    "largest weight": (
+    "max weight (random)": (
         "{max_weight:.2f} ({max_weight_exact:.2f})",
-        "that of a row, mean over rows",
+        "largest weight of a row, mean over rows",
     ),
-    "entropy": (
+    "entropy (random)": (
         "{entropy_share:.2f} ({entropy_share_exact:.2f})",
         "mean over rows, as a share of its maximum: 1 for equal weights, 0 for one key alone",
     ),
@@ -30,7 +30,7 @@ COLUMNS = {
         "{most_attended_key:.0f}",
         "place of the key with most weight, from 0; – if it differs between sequences",
     ),
-    "its share": ("{most_attended_share:.0%}", "part of all weight that the top key gets"),
+    "share": ("{most_attended_share:.0%}", "part of all weight that the top key gets"),
     "unit divisor": ("{unit_divisor:.3g}", "divisor of these scores for a spread of 1"),
 }
 
@@ -42,9 +42,9 @@ _ADVICE = {
         "training, divide by more; a trained model may need such heads as they are."
     ),
     "flat": (
-        "the spread is below 0.2, so that weights are almost equal, and the head averages. Check "
-        "that scores are divided only once: from q and k, sdpa divides them by sqrt(d_k), unless "
-        "--scaling names another rule, such as unscaled."
+        "the spread is below 0.2, so that weights are almost equal, and the head averages. If q or "
+        "k are already scaled in the model, add --scaling unscaled; else check that the model "
+        "divides scores only once."
     ),
     "wide": (
         "the spread is above 2: usual for trained heads; in an untrained model, check that the scores "
@@ -72,7 +72,7 @@ def report(table: Sequence[Row], advised: Mapping[str, str] | None = None) -> st
     heads = sorted(table, key=lambda head: head["entropy_share"])
     sentences = (advice(table) if advised is None else advised).values()
     paragraphs = [
-        f"{listed(heads, COLUMNS)}\n(in brackets): exact value for rows of normal scores of this "
+        f"{listed(heads, COLUMNS)}\n(random): exact value for rows of normal scores of this "
         "spread; q and k with structure differ",
         "\n".join(sentences) or _NO_ADVICE,
     ]
