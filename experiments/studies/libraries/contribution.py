@@ -17,7 +17,7 @@ def _audited(_: Source) -> str:
     options = row["options"].replace("dtype=", "--dtype ").replace(", mask=", " --mask ")
     findings = row["fact"].replace("; ", "\n  ")
     command = f"$ sdpa audit local:attention {options}"
-    return f"```text\n{command}\naudit of attention: {row['verdict']}\n  {findings}\n```"
+    return f"```text\n{command}\naudit of attention: {row['verdict']}\n  {findings}\n  ...\n```"
 
 
 CONTRIBUTION = Contribution(blocks={"audited": _audited})
