@@ -164,6 +164,18 @@ def arm(name, initial, **case):
     return row
 
 
+# Of the usual decoder, by fair-plan.md.
+VARIANTS = (
+    {},
+    *({"d_k": d_k} for d_k in (16, 256, 512)),
+    {"d_k": 16, "n_heads": 4},
+    *({"layers": layers} for layers in (2, 8)),
+    {"warmup": 0},
+    {"clip": 1},
+    {"optimizer": "momentum"},
+)
+
+
 def fair(initial, scaling, rate_divisor=None):
     """The row of a fair decoder at the learning rate 0.002."""
     sweep = "fair_slower" if rate_divisor else "fair"
