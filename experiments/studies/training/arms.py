@@ -16,7 +16,7 @@ from experiments.figures.lines import plot_measured
 from experiments.figures.picture import Picture, Words
 from experiments.figures.style import UNORDERED_COLOURS, Drawing, panels
 from experiments.running.files import write_atomically
-from experiments.studies.training.settings import runs_of, titled
+from experiments.studies.training.settings import VANISHED, runs_of, titled
 from experiments.tables.all_results import AllResults
 from experiments.tables.changes import update
 from experiments.tables.layout import csv_bytes
@@ -50,7 +50,6 @@ SETTING = [
 ]
 LOSS, GRADIENT = "final_loss", "query_gradient_median_after"
 AS_GOOD = 0.02  # the largest excess of a loss that is as good, by the plan
-VANISHED = 0.1  # of the gradient of the divided arm, by the plan
 RATES = {
     "own best rates": "excess at own best rates",
     "best rate of divided": "at the best rate of divided",

@@ -26,6 +26,7 @@ _USUAL = (
     "normalizer == 'softmax' and rate_divisor == 'unscaled' and initial_divisor == 'unscaled'"
 )
 _LEAST = 1e-10  # ratio on the axis
+VANISHED = 0.1  # of the gradient with the division, by the plans
 _TITLE = "The loss is mostly higher without the division, whether gradients vanish or not"
 _CAPTION = (
     "Each point is a small decoder: its loss without the division minus that with it, over the ratio of "
@@ -76,7 +77,7 @@ def write_settings(full: AllResults) -> None:
     """Write the figure of the shipped tables."""
     without, scaled = settings(full)
     is_higher = without[_LOSS] > scaled[_LOSS]
-    has_vanished = without[_GRADIENT] < scaled[_GRADIENT] / 10
+    has_vanished = without[_GRADIENT] < VANISHED * scaled[_GRADIENT]
     is_shown = is_higher.groupby(has_vanished).mean().gt(0.5)
     title = titled(_TITLE, len(is_shown) == 2 and bool(is_shown.all()))
     path = figure_path(full.folder, "settings", "losses")
@@ -97,7 +98,7 @@ def _draw(without: pd.DataFrame, scaled: pd.DataFrame) -> Drawing:
         look = {"color": colour, "marker": form, "linestyle": "", "label": label}
         plot_measured(ax, rows, "ratio", "gap", xerr=reach(rows, "ratio"), **look)
     ax.axhline(0, color=INK, linewidth=0.8)
-    ax.axvline(0.1, color=INK, linestyle=":")
+    ax.axvline(VANISHED, color=INK, linestyle=":")
     ax.set(
         xscale="log",
         xlabel="median size of the gradient at a query after training, without over with division",

@@ -105,7 +105,8 @@ def _within(is_first: bool) -> Moved:
     """The output if pairs of queries and keys beyond a causal mask do not move."""
 
     def output(a: Attention, before: Attention) -> Array:
-        moves = np.broadcast_to(a.distance <= a.distance[0, 0] * is_first, a.seen.shape)
+        own = a.distance[0, 0] if is_first else 0
+        moves = np.broadcast_to(a.distance <= own, a.seen.shape)
         w = softmax(np.where(moves, a.masked, before.masked), sink=a.sink)
         return np.asarray((w * moves) @ a.v + (w * ~moves) @ before.v)
 
