@@ -45,9 +45,9 @@ def printed_diagnosis() -> str:
 
 
 def printed_heads() -> str:
-    """The table of `printed_diagnosis`, and its advice."""
+    """The table of `printed_diagnosis`, and the last piece of its advice, on the sink."""
     _, heads, advice = _diagnosed()
-    return _block(_DIAGNOSE, heads, advice)
+    return _block(_DIAGNOSE, heads, "...\n" + advice[advice.rindex("In ") :])
 
 
 _DIAGNOSE = "sdpa diagnose q.npy k.npy --mask causal"

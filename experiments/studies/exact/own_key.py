@@ -18,8 +18,8 @@ _WIDTHS = [2**power for power in range(2, 13)]
 _CORRELATIONS = 0, 0.05, 0.1, 0.2, 0.5
 WORDS = Words(
     "Divided by √d_k, wide heads find their own key; divided by d_k, none does",
-    "At correlation 0.2, the own key's mean weight rises from 2% to 100% (widths 4 to 4,096) after √d_k. "
-    "After d_k it stays at 2%, where equal weights have 1.6%.\n"
+    "At correlation 0.2, the own key's mean weight rises from 2% to 100% (widths 4 to 4,096) after division by √d_k. "
+    "After division by d_k it stays at 2%, where equal weights have 1.6%.\n"
     "exact values, 64 keys, standard normal entries; own key: its entries have this correlation with those of the "
     "query; rings: width 1/correlation² − 1, where √d_k turns to d_k; dotted: equal weights",
 )
@@ -51,8 +51,8 @@ def draw(table: pd.DataFrame) -> Drawing:
     figure, axes = panels(3, 3, (10, 3.6))
     names = {
         "own_rms": "r.m.s. score with the own key",
-        "weight_by_root": "its weight, divided by √d_k",
-        "weight_by_width": "its weight, divided by d_k",
+        "weight_by_root": "its weight after division by √d_k",
+        "weight_by_width": "its weight after division by d_k",
     }
     for ax, (name, title) in zip(axes, names.items(), strict=True):
         plot_lines(
