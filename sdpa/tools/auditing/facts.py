@@ -79,7 +79,7 @@ def _with_scores(a: Attention, logs: Array, kind: Kind) -> Attention:
     for name in dict.fromkeys([*a.coefficients, *a.products]):
         if name in a.biases:
             continue
-        features = {name: a.products[name]} | a.biases
+        features = {name: a.feature(name)} | a.biases
         columns = np.stack([steps(x) for x in features.values()], axis=-1)
         numbers = np.linalg.pinv(columns.mT @ columns) @ (columns.mT @ target)
         error = np.abs(columns @ numbers - target).max()

@@ -1,8 +1,8 @@
 """An attention in double precision, whose scores are a sum of declared features of its inputs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf
 from typing import NamedTuple
 
@@ -102,32 +102,16 @@ class Attention:
         n_queries, n_keys = self.hidden.shape[2:]
         return np.arange(n_keys) - np.arange(n_keys - n_queries, n_keys)[:, None]
 
-    @cached_property
-    def products(self) -> dict[str, Array]:
-        """Products of q and k, of which scores have one, times a number."""
-        q, k, cap = self.q, self.k, self.cap
-        products = q @ k.mT
-        own, keys = -self.distance[:, 0], np.arange(k.shape[2])
-        positions = {
-            "": (own, keys),
-            " with queries at the first positions": (own - own[0], keys),
-            " with keys turned twice": (own, 2 * keys),
-        }
-        turned = {
-            name + where: (_turned(pairs(q), of_q) @ _turned(pairs(k), of_k).conj().mT).real
-            for where, (of_q, of_k) in positions.items()
-            for name, pairs in (ROPES.items() if self.rope else ())
-        }
-        return turned | {
-            "q·k": products,
-            "q·k of unit vectors": _unit(q) @ _unit(k).mT,
-            "q·k after LayerNorm": _standardized(q) @ _standardized(k).mT,
-            "soft cap of scaled q·k": cap * np.tanh(products * self.multiplier / cap),
-            "soft cap of unscaled q·k": cap * np.tanh(products / cap),
-            "q·k of visible keys": np.where(self.hidden, 0, products),
-            "q·k of keys reshaped, not transposed": q @ k.reshape(k.mT.shape),
-            "q·k of heads in turn": q @ in_turn(k, self.groups).mT,
-        }
+    @property
+    def products(self) -> list[str]:
+        """The names of products of q and k, of which scores have one, times a number."""
+        return [*(ROPES if self.rope else ()), *PRODUCTS]
+
+    def feature(self, name: str) -> Array:
+        """A product or a bias."""
+        if name in self.biases:
+            return self.biases[name]
+        return (PRODUCTS | ROPES)[name](self)
 
     @property
     def biases(self) -> dict[str, Array]:
@@ -141,8 +125,7 @@ class Attention:
     @cached_property
     def scores(self) -> Array:
         """Scores before the mask."""
-        features = self.products | self.biases
-        terms = (number * features[name] for name, number in self.coefficients.items())
+        terms = (number * self.feature(name) for name, number in self.coefficients.items())
         return sum(terms, np.zeros(self.hidden.shape))
 
     @cached_property
@@ -168,24 +151,11 @@ class Attention:
 
 def softmax(scores: Array, axis: int | tuple[int, ...] = -1, sink: Array | float = -inf) -> Array:
     """e^score over its sum along axes and that of a sink; 0 for a score of -inf."""
-    sums = np.logaddexp.reduce(scores, axis=axis, keepdims=True)
-    shares = np.exp(scores - np.logaddexp(sums, sink))
-    return np.where(scores == -inf, 0, shares)
-
-
-def _turned(pairs: Sequence[Array], positions: Array) -> Array:
-    """Pairs of channels as complex numbers, turned by RoPE at positions."""
-    n_pairs = pairs[0].shape[-1]
-    rates = 10000.0 ** (-np.arange(n_pairs) / n_pairs)
-    angles = positions[:, None] * rates
-    return np.asarray((pairs[0] + 1j * pairs[1]) * np.exp(1j * angles))
-
-
-# By the channels that make a pair: those of two halves, or neighbours.
-ROPES: dict[str, Callable[[Array], Sequence[Array]]] = {
-    "q·k after RoPE (half)": lambda x: np.split(x, 2, axis=-1),
-    "q·k after RoPE (interleaved)": lambda x: (x[..., ::2], x[..., 1::2]),
-}
+    top = np.maximum(scores.max(axis=axis, keepdims=True), sink)
+    top = np.where(top == -inf, 0, top)
+    powers = np.exp(scores - top)
+    sums = powers.sum(axis=axis, keepdims=True) + np.exp(sink - top)
+    return np.where(scores == -inf, 0, powers / sums)
 
 
 def in_turn(x: Array, groups: int) -> Array:
@@ -201,3 +171,49 @@ def _standardized(x: Array) -> Array:
 
 def _unit(x: Array) -> Array:
     return np.asarray(x / np.linalg.norm(x, axis=-1, keepdims=True))
+
+
+# Computed one at a time: each is as large as the scores.
+Feature = Callable[[Attention], Array]
+PRODUCTS: dict[str, Feature] = {
+    "q·k": lambda a: a.q @ a.k.mT,
+    "q·k of unit vectors": lambda a: _unit(a.q) @ _unit(a.k).mT,
+    "q·k after LayerNorm": lambda a: _standardized(a.q) @ _standardized(a.k).mT,
+    "soft cap of scaled q·k": lambda a: a.cap * np.tanh(a.q @ a.k.mT * a.multiplier / a.cap),
+    "soft cap of unscaled q·k": lambda a: a.cap * np.tanh(a.q @ a.k.mT / a.cap),
+    "q·k of visible keys": lambda a: np.where(a.hidden, 0, a.q @ a.k.mT),
+    "q·k of keys reshaped, not transposed": lambda a: a.q @ a.k.reshape(a.k.mT.shape),
+    "q·k of heads in turn": lambda a: a.q @ in_turn(a.k, a.groups).mT,
+}
+
+Pairs = Callable[[Array], Array]  # of channels, as complex numbers
+_PAIRS: dict[str, Pairs] = {
+    "half": lambda x: x[..., : x.shape[-1] // 2] + 1j * x[..., x.shape[-1] // 2 :],
+    "interleaved": lambda x: x[..., ::2] + 1j * x[..., 1::2],
+}
+# Whether queries are at the first positions, and how often keys are turned.
+_TURNS = {
+    "": (False, 1),
+    " with queries at the first positions": (True, 1),
+    " with keys turned twice": (False, 2),
+}
+
+
+def _after_rope(a: Attention, pairs: Pairs, is_first: bool, times: int) -> Array:
+    """The product of q and k whose pairs of channels are turned at their positions."""
+    q, k = pairs(a.q), pairs(a.k)
+    n_queries, n_pairs = q.shape[2:]
+    keys = np.arange(k.shape[2])
+    queries = np.arange(n_queries) + (0 if is_first else len(keys) - n_queries)
+    rates = -1j * 10000.0 ** (-np.arange(n_pairs) / n_pairs)
+    turned_k = k.conj() * np.exp(times * keys[:, None] * rates)
+    return np.asarray((q * np.exp(-queries[:, None] * rates) @ turned_k.mT).real)
+
+
+ROPES: dict[str, Feature] = {
+    f"q·k after RoPE ({kind}){where}": partial(
+        _after_rope, pairs=pairs, is_first=is_first, times=times
+    )
+    for where, (is_first, times) in _TURNS.items()
+    for kind, pairs in _PAIRS.items()
+}
