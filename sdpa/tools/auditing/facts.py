@@ -90,23 +90,33 @@ def _with_scores(a: Attention, logs: Array, kind: Kind) -> Attention:
             least = error / 2
     if best is None:
         return _with_blocks(a, logs)
+    is_fitted = np.asarray(is_told.any(axis=(0, 2, 3)))[
+        :, None, None
+    ]  # others have no weights that tell
     for name, number in best.items():
         expected = a.coefficients.get(name, 0.0)
         is_near = np.abs(number - expected) < kind.fact * np.abs(expected)
-        best[name] = np.where(is_near, expected, number)
+        best[name] = np.where(is_near | ~is_fitted, expected, number)
     return replace(a, coefficients=best)
 
 
 def _with_blocks(a: Attention, logs: Array) -> Attention:
-    """The attention with the few keys at which ln w less the expected score jumps, in any row."""
-    jumps = np.abs(np.diff(logs - a.scores)) > 0.05
-    borders = np.flatnonzero(jumps.any(axis=(0, 1, 2))) + 1
+    """The attention with the few keys at which ln w less the expected score jumps, in any row, and
+    the factors by which weights change there, if all rows have the same ones.
+    """
+    jumps = np.diff(logs - a.scores)
+    borders = np.flatnonzero((np.abs(jumps) > 0.05).any(axis=(0, 1, 2))) + 1
     n_keys = logs.shape[-1]
     if not len(borders):
         return a
     if len(borders) > n_keys // 4 or (np.diff(borders) == 1).any():  # single keys are no blocks
         return replace(a, coefficients={"q·k": nan})
-    return replace(a, blocks=f"borders at keys {np.array2string(borders, threshold=8)} of {n_keys}")
+    blocks = f"borders at keys {np.array2string(borders, threshold=8)} of {n_keys}"
+    at_borders = np.exp(jumps[..., borders - 1]).reshape(-1, len(borders)).T
+    factors = [x[np.isfinite(x)] for x in at_borders]
+    if all(np.ptp(x) < 0.02 * x[0] for x in factors):
+        blocks += f", where weights change by {', '.join(f'{x[0]:.3g}' for x in factors)}"
+    return replace(a, blocks=blocks)
 
 
 def _with_sums(a: Attention, weights: Array, kind: Kind) -> Attention:
@@ -178,6 +188,8 @@ def _formula(of: str, numbers: list[tuple[Attention, Array | float]], near: floa
         if is_constant and (is_one or n_sizes != 2):
             words = f"{every.mean():.4g} * {of}{first}{second}"
             break
+        if first and n_sizes == 1:
+            continue  # a number, which is in no formula
         if not (second or is_constant):
             least = near * np.abs(every).max()
             candidates[f" * {of}{first}"] = [
@@ -271,7 +283,16 @@ def _other_keys(given: list[Attention]) -> str:
     words = "batch entry {}, head {}, query {}".format(*row)
     if not keys.size:  # zeros, or NaN, which may come from elsewhere
         return f"not told; {words} has no weight above 0 of {n_keys}"
-    ranges = np.split(keys, np.flatnonzero(np.diff(keys) > 1) + 1)
-    shown = [f"{x[0]} to {x[-1]}" if len(x) > 1 else str(x[0]) for x in ranges]
+    return f"others; {words} sees {ranges(keys)} of {n_keys}"
+
+
+def ranges(places: Array) -> str:
+    """The first ranges of rising numbers.
+
+    >>> ranges(np.array([0, 1, 2, 7]))
+    '0 to 2, 7'
+    """
+    runs = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
+    shown = [f"{x[0]} to {x[-1]}" if len(x) > 1 else str(x[0]) for x in runs]
     more = ", ..." if len(shown) > _SHOWN else ""
-    return f"others; {words} sees {', '.join(shown[:_SHOWN])}{more} of {n_keys}"
+    return ", ".join(shown[:_SHOWN]) + more

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 
@@ -125,6 +126,10 @@ GRADIENTS: dict[str, Moved] = {
     "as if no key were hidden": lambda a, _: replace(a, seen=np.ones_like(a.seen)).output,
     "of pairs within a causal mask alone": _within(False),
     "of pairs within a causal mask alone, with queries at the first positions": _within(True),
+    "as if there were no sink": lambda a, _: replace(a, sink=np.array(-inf)).output,
+    "without the row sum of output times its gradient": (
+        lambda a, before: before.weights * np.exp(a.scores - before.scores) @ a.v
+    ),
     "as if query heads read keys and values in turn": (
         lambda a, _: replace(a, k=in_turn(a.k, a.groups), v=in_turn(a.v, a.groups)).output
     ),

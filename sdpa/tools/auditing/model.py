@@ -180,6 +180,9 @@ PRODUCTS: dict[str, Feature] = {
     "q·k of unit vectors": lambda a: _unit(a.q) @ _unit(a.k).mT,
     "q·k after LayerNorm": lambda a: _standardized(a.q) @ _standardized(a.k).mT,
     "soft cap of scaled q·k": lambda a: a.cap * np.tanh(a.q @ a.k.mT * a.multiplier / a.cap),
+    "soft cap of (scaled q·k + bias)": lambda a: (
+        a.cap * np.tanh((a.q @ a.k.mT * a.multiplier + a.bias) / a.cap)
+    ),
     "soft cap of unscaled q·k": lambda a: a.cap * np.tanh(a.q @ a.k.mT / a.cap),
     "q·k of visible keys": lambda a: np.where(a.hidden, 0, a.q @ a.k.mT),
     "q·k of keys reshaped, not transposed": lambda a: a.q @ a.k.reshape(a.k.mT.shape),

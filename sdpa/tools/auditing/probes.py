@@ -53,8 +53,8 @@ class Case:
         return replace(fit(self.weighted, self.weights, self.kind), q=a.q, k=a.k, v=a.v)
 
     def errors(self, a: Attention, mistake: Mistake = MISTAKES[""]) -> Array:
-        """The largest difference of each row from an attention with a mistake, beside the largest
-        value; inf for one of another shape.
+        """The difference of each output from an attention with a mistake, beside the largest value;
+        inf for one of another shape.
 
         What is found and no number is far from all but 0; queries without keys say nothing.
         """
@@ -63,10 +63,10 @@ class Case:
         try:
             given = mistake(a)
             is_near = np.isfinite(self.output) | (given == 0)
-            errors = np.where(is_near, np.abs(output - given), math.inf).max(axis=-1) / largest
+            errors = np.where(is_near, np.abs(output - given), math.inf) / largest
         except ValueError:
             return np.array(math.inf)
-        is_told = a.has_keys & a.seen.any(axis=-1)
+        is_told = (a.has_keys & a.seen.any(axis=-1))[..., None]
         return np.where(is_told, np.nan_to_num(errors, nan=math.inf), 0)
 
     def is_given_by(self, a: Attention, mistake: Mistake = MISTAKES[""]) -> bool:
@@ -77,7 +77,7 @@ class Case:
         return bool(self.near(a, mistake).all())
 
     def near(self, a: Attention, mistake: Mistake = MISTAKES[""]) -> Array:
-        """True for the rows of which `is_given_by` holds."""
+        """True for the outputs of which `is_given_by` holds."""
         changes = a.weights * (1 - a.weights) * a.scores
         size = 1 + np.abs(np.nan_to_num(changes)).sum(axis=-1).max()
         return np.asarray(self.errors(a, mistake) < self.kind.rounding * size)
@@ -98,6 +98,7 @@ class Audited:
         product: the name of the expected one.
         sink, slopes: (heads, 1, 1), or (1, 1, 1) for all heads.
         biases: the expected coefficients beside that of the product.
+        has_one_key_head: whether a group is all heads, of whose number it then is.
     """
 
     function: Function
@@ -113,6 +114,7 @@ class Audited:
     biases: dict[str, float]
     groups: int
     bias: Array
+    has_one_key_head: bool = False
 
     @cached_property
     def fixed(self) -> dict[str, int]:
@@ -123,12 +125,16 @@ class Audited:
         shape = np.broadcast_shapes(*map(np.shape, arrays))
         names = "n_keys", "n_queries", "n_heads", "batch"
         sizes = {size: n for size, n in zip(names, shape[::-1], strict=False) if n > 1}
+        if self.has_one_key_head:
+            sizes["n_heads"] = self.groups
         return sizes | {"d_k": self.d_k} if self.gain else sizes
 
     @cached_property
     def sizes(self) -> dict[str, int]:
         """The usual sizes."""
-        usual = {"batch": 2, "n_heads": max(3, 2 * self.groups), "n_queries": 16, "n_keys": 16}
+        # As many key heads as heads in a group would hide that a function takes one for the other.
+        n_heads = self.groups * (3 if self.groups <= 2 else 2)
+        usual = {"batch": 2, "n_heads": n_heads, "n_queries": 16, "n_keys": 16}
         return usual | {"d_k": self.d_k, "d_v": self.d_k} | self.fixed
 
     def draw(
@@ -220,6 +226,7 @@ class Audited:
             "n_queries 1, n_keys 256",  # of full pages
             f"n_queries 1, n_keys 256, d_v {max(1, self.d_k // 2)}",
             "n_queries 1, n_keys 262",
+            "n_queries 128, n_keys 256",  # of whole tiles
             "n_queries 130, n_keys 262",
             "n_queries 5, n_keys 514",
             # Sums that are large beside their terms.

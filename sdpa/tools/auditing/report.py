@@ -11,13 +11,15 @@ from sdpa._arrays import Array
 from sdpa._names import not_among
 from sdpa.row_maps import RowMap
 from sdpa.scaling import SCALED, Rule
-from sdpa.tools.auditing.facts import words_of
+from sdpa.tools.auditing.facts import ranges, words_of
 from sdpa.tools.auditing.mistakes import GRADIENTS, MISTAKES
 from sdpa.tools.auditing.model import KINDS, Attention, rounded
 from sdpa.tools.auditing.probes import VIEWS, Audited, Case, Function, raised
 
 _ROPES = "none", "half", "interleaved"
 _EMPTY = "any", "zero", "nan", "uniform"
+_STEP = 1e-6  # of differences in double precision
+_MOST_GROUPS = 128  # arrays of all heads are in memory; models have groups of up to 128
 
 
 @dataclass
@@ -64,7 +66,7 @@ def audit(
     alibi: npt.ArrayLike | None = None,
     bias: npt.ArrayLike | None = None,
     rope: str = "none",
-    groups: int = 1,
+    groups: int | str = 1,
     empty: str = "any",
     backward: Function | None = None,
 ) -> Audit:
@@ -86,7 +88,8 @@ def audit(
         bias: what is added to scores, (..., n_queries, n_keys), whose sizes are those of all inputs.
         rope: the channels of q and k that make a pair of RoPE, whose base is 10000: half (those of
             two halves), interleaved (neighbours), or none. Queries are at the last positions.
-        groups: query heads per head of keys and values, in consecutive order.
+        groups: query heads per head of keys and values, in consecutive order; `all` for one head
+            of keys and values.
         empty: the output of queries that see no key: zero, nan, uniform (the mean of all values),
             or any.
         backward: backward(q, k, v, gradient of the output) with the gradients (dq, dk, dv).
@@ -105,6 +108,9 @@ def audit(
     ):
         if word not in known:
             raise ValueError(f"{option}: {not_among(word, known)}")
+    if groups != "all" and groups not in range(1, _MOST_GROUPS + 1):
+        expected = f"all, or a whole number from 1 to {_MOST_GROUPS}"
+        raise ValueError(f"groups: expected {expected}, got {groups}")
     is_layer = normalize == "layer"
     if isinstance(normalize, str) and not is_layer:
         raise ValueError(f"normalize: expected a gain or layer, got {normalize}")
@@ -134,12 +140,14 @@ def audit(
         slopes=np.reshape(np.asarray(1 if alibi is None else alibi, float), (-1, 1, 1)),
         product=product,
         biases={name: 1.0 for name, given in biases.items() if given is not None},
-        groups=groups,
+        groups=1 if groups == "all" else int(groups),
         bias=np.asarray(0 if bias is None else bias, float),
     )
     n_heads = audited.sizes["n_heads"]
-    if groups not in range(1, n_heads + 1) or n_heads % groups:
-        raise ValueError(f"groups: expected a divisor of {n_heads} heads, got {groups}")
+    if groups == "all":
+        audited = replace(audited, groups=n_heads, has_one_key_head=True)
+    elif n_heads % audited.groups:
+        raise ValueError(f"groups: expected all, or a divisor of {n_heads} heads, got {groups}")
     report = Audit(getattr(attention, "__name__", type(attention).__name__), [], {})
     with np.errstate(all="ignore"):
         _tell(audited, report, empty)
@@ -181,7 +189,7 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
     where = "; ".join(case.words for case in wrong)
     if len(right) < len(where):
         where = f"all inputs but {right}".removesuffix(" but ")
-    size = np.median([case.errors(case.expected).mean() for case in wrong])
+    size = np.median([case.errors(case.expected).max(axis=-1).mean() for case in wrong])
     reasons = _explained(cases, differences)
     if not reasons and (dtype := _computed_in(cases, audited.dtype, float(size))):
         report.verdict = f"right in {dtype}, not in {audited.dtype}"
@@ -205,7 +213,7 @@ def _tell(audited: Audited, report: Audit, empty: str) -> None:
     report.facts = {
         x: words for x, words in report.facts.items() if not f"{x}: {words}".startswith(unreliable)
     }
-    differences += filter(None, [audited.sources(a), _right_places(wrong[0])])
+    differences += filter(None, [audited.sources(a), _places(wrong[0].near(a))])
     nothing = [*differences, f"nothing found gives all outputs; {about}"]
     report.findings += [*(reasons or nothing), f"wrong in {where}"]
 
@@ -224,15 +232,14 @@ def _explained(cases: list[Case], differences: list[str]) -> list[str]:
     return []
 
 
-def _right_places(case: Case) -> str:
-    """The batch entries and heads in which all is right, and others are not; empty for none."""
-    near = case.near(case.expected)
-    places = {"batch entry": near.all(axis=(1, 2)), "head": near.all(axis=(0, 2))}
-    words = [
-        f"{name} {', '.join(map(str, np.flatnonzero(is_right)))} of {is_right.size}"
-        for name, is_right in places.items()
-        if is_right.any() and not is_right.all()
-    ]
+def _places(is_right: npt.NDArray[np.bool_]) -> str:
+    """The places along each axis where all is right, if others are not; empty for none."""
+    words = []
+    for axis, name in enumerate(("batch entry", "head", "query", "channel")[: is_right.ndim]):
+        others = tuple({*range(is_right.ndim)} - {axis})
+        along = is_right.all(axis=others)
+        if along.any() and not along.all():
+            words.append(f"{name} {ranges(np.flatnonzero(along))} of {along.size}")
     return f"right in {' and '.join(words)}" if words else ""
 
 
@@ -294,21 +301,22 @@ def _gradients(audited: Audited, backward: Function, sizes: dict[str, Any]) -> d
 def _verdict(
     audited: Audited, a: Attention, steps: list[Attention], name: str, gradient: Array
 ) -> str:
-    """What a gradient is the right one of; else, how it differs from the right one."""
-    is_first = np.arange(len(a.q))[:, None, None, None] == 0
+    """What a gradient is the right one of; else, how it differs from the right one, and where not."""
+    directions = np.array([audited.arrays(x)["qkv".index(name)] for x in steps], float)
+    rates = np.einsum("sbhnd,bhnd->sbh", directions, gradient)
+    moved = [replace(a, **{name: getattr(a, name) + _STEP * getattr(x, name)}) for x in steps]
     verdicts = []
-    for where, moving in ("", 1e-6), (" in batch entry 0 alone", 1e-6 * is_first):
-        directions = [moving * audited.arrays(x)["qkv".index(name)].astype(float) for x in steps]
-        rates = np.tensordot(directions, gradient, 4)
-        moved = [replace(a, **{name: getattr(a, name) + moving * getattr(x, name)}) for x in steps]
-        for words, output in GRADIENTS.items():
-            changes = [output(x, a) - output(a, a) for x in moved]
-            right = np.tensordot(changes, steps[0].output, 4)
-            verdicts.append(_multiple(rates, right))
-            if verdicts[-1] == "right":
-                return words + where
-            if np.linalg.norm(rates - right) < 0.1 * np.linalg.norm(right):
-                return verdicts[0]  # what follows is farther off
+    for words, output in GRADIENTS.items():
+        changes = np.array([output(x, a) - output(a, a) for x in moved]) / _STEP
+        by_head = np.einsum("sbhnd,bhnd->sbh", changes, steps[0].output)
+        right = by_head.reshape(*rates.shape, -1).sum(axis=-1)
+        verdict = _multiple(rates.sum(axis=(1, 2)), right.sum(axis=(1, 2)))
+        if verdict == "right":
+            return words
+        errors = np.linalg.norm(rates - right, axis=0) / np.linalg.norm(right, axis=0)
+        verdicts.append(", ".join(filter(None, [verdict, _places(errors < 0.01)])))
+        if (errors < 0.1).all():
+            break  # what follows is farther off
     return verdicts[0]
 
 

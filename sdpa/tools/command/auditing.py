@@ -36,12 +36,12 @@ _OPTIONS = {
     "rope": "expected pairs of channels: half or interleaved",
     "normalize": "expected gain of unit q and k, or layer for LayerNorm",
     "empty": "expected of queries without keys: zero, nan, uniform",
-    "groups": "query heads per head of keys",
+    "groups": "query heads per head of keys, or all",
     "d_k": "width of the arrays (default: 64)",
     "dtype": "float64 (the default), float32, float16, or bfloat16: its numbers in arrays of float32",
 }
 
-_NUMBERS: dict[str, Callable[[str], object]] = {"d_k": int, "groups": int}
+_NUMBERS: dict[str, Callable[[str], object]] = {"d_k": int}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
