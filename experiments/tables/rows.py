@@ -15,7 +15,7 @@ import pandas as pd
 from experiments.config.errors import MeasurementError, TableError
 from experiments.config.sweep import Sweep
 from experiments.measuring.cells import CELL, BaseCell, Row, Sizes
-from experiments.measuring.columns import RULES, axis_names, describe, names, usual_axes, written
+from experiments.measuring.columns import RULES, as_json, axis_names, describe, names, written
 from experiments.measuring.experiment import MEASURED, AnyExperiment, Measurement
 from experiments.measuring.intervals import mean_interval
 from sdpa._arrays import FloatArray
@@ -61,16 +61,17 @@ def with_exact(experiment: AnyExperiment, table: pd.DataFrame) -> pd.DataFrame:
 
 def as_read(sweep: Sweep, written: pd.DataFrame) -> pd.DataFrame:
     """The main table of a sweep from its file, which may lack metrics and axes that were declared
-    later, and exact values.
+    later, and exact values. The value of such an axis is that of the sweep.
 
     Raises:
         TableError: it lacks another column, or a row is of no cell of the sweep.
     """
     experiment = sweep.experiment
-    usual = usual_axes(experiment.cell)
-    written = written.assign(**{name: usual[name] for name in usual if name not in written})
-    columns = names(experiment.table_columns)
     axes = axis_names(experiment.cell)
+    for name, values in sweep.values.items():
+        if name in axes and name not in written and len(values) == 1:
+            written = written.assign(**{name: as_json(values[0])})
+    columns = names(experiment.table_columns)
     keys = [name for name in columns if name in (*axes, RULES)]
     for metric in experiment.metrics:
         own = names(metric.columns())

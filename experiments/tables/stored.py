@@ -19,7 +19,7 @@ from experiments.config.errors import TableError
 from experiments.config.paths import ALL_METRICS, DERIVED, SUMMARY
 from experiments.config.sweep import Sweep
 from experiments.kinds.figures import SUMMARIES
-from experiments.measuring.columns import RULES, names, usual_axes
+from experiments.measuring.columns import RULES, names
 from experiments.measuring.experiment import MEASURED
 from experiments.measuring.metric import FEW_DRAWS
 from experiments.running.files import checksum, write_atomically
@@ -145,12 +145,13 @@ class Stored:
         their checksums.
         """
         sidecar = read_sidecar(self.sidecar)
-        usual = {name: [value] for name, value in usual_axes(self.sweep.experiment.cell).items()}
-        got = {"seed": sidecar.get("seed"), **usual, **sidecar["parameters"]}
+        got = {"seed": sidecar.get("seed"), **sidecar["parameters"]}
         expected = {"seed": self.sweep.seed, **self.sweep.parameters()}
         for key in {**expected, **got}:
             if got.get(key) != expected.get(key):
                 was = f"got {key} {json.dumps(got.get(key))}, expected {json.dumps(expected.get(key))}"
+                if key in expected and key not in got:
+                    was += f"; if it was measured so, add {key} to the parameters in {self.sidecar}"
                 raise TableError(f"{self.csv(SUMMARY)} is from another config: {was}")
         contents = {}
         for kind, sha256 in sidecar["sha256"].items():
