@@ -44,9 +44,6 @@ if TYPE_CHECKING:
 
     from experiments.tables.results import Results
 
-NOTHING_JUDGED = (
-    "no value is tested: this needs a known exact value, 20 trials and 400 effective draws"
-)
 _SHARE = 0.05  # of the cells
 _SECONDS = 300.0  # of one worker, as estimated
 
@@ -106,6 +103,7 @@ def check(job: Job) -> None:
         if not whole:
             return
         from experiments.tables.analyse import agreement
+        from experiments.tables.verdicts import NOTHING_JUDGED
 
         together = agreement(all_results[name] for name in whole)
         report.verdict("checked", f"{counted(len(whole), 'sweep')}, unaltered")
@@ -195,8 +193,9 @@ class _Rows:
 def measure_again(job: Job) -> None:
     """Measure a sample of the cells of sweeps whose chunks are not stored, and compare the bytes.
 
-    The sample has 5% of these cells, chosen by hash, and takes at most five minutes of one worker
-    by their estimates; a cell that takes more, or more memory than there is, is never chosen.
+    Tables beside the main one are not compared. The sample has 5% of these cells, chosen by hash,
+    and takes at most five minutes of one worker by their estimates; a cell that takes more, or more
+    memory than there is, is never chosen.
 
     Raises:
         DisagreementError: a measured value is another one than in its table.
@@ -228,7 +227,7 @@ def measure_again(job: Job) -> None:
             "\n".join(["expected the bytes of the table, got others:", *differing])
         )
     if rows:
-        again = f"{len(chosen)} of {counted(len(rows), 'cell')} without chunks measured again"
+        again = f"main tables of {len(chosen)} of {counted(len(rows), 'cell')} without chunks measured again"
         text = f"{again}, equal to {'the byte' if is_supported() else 'rounding'}"
         if long := sum(sample.seconds > _SECONDS for sample in rows):
             text += f"; {counted(long, 'cell')} beyond {duration(_SECONDS)} or memory left out"

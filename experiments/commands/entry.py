@@ -13,6 +13,7 @@ NumPy that is already loaded keeps its own. Other computations belong in a proce
 """
 
 import json
+import warnings
 from collections.abc import Mapping
 from multiprocessing import current_process
 from pathlib import Path
@@ -104,13 +105,21 @@ def run(
         path = Path(config)
         folder = require_folder(Path(folder) if folder else default_results(path))
     loaded = load_config(path)
-    with Reporter(say=lambda _: None) as silent:
+    with _Warnings(say=lambda _: None) as report:
         workers = LocalWorkers(jobs or default_jobs())
-        measure(Job(loaded, folder, silent, workers, jobs=jobs))
+        measure(Job(loaded, folder, report, workers, jobs=jobs))
     results = RunResults(loaded, folder)
     for sweep in loaded.sweeps:
         results.require(sweep.name)
     return results
+
+
+class _Warnings(Reporter):
+    """What a command flags are warnings of Python."""
+
+    def flag(self, text: str) -> None:
+        """Warn."""
+        warnings.warn(text, stacklevel=2)
 
 
 def _listed(value: object) -> object:

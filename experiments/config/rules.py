@@ -82,9 +82,14 @@ def impossible(sweep: Sweep) -> KeyProblem | None:
     rows = sum(cell.table_rows(sweep.trials) for cell in cells)
     if rows > _MAX_ROWS:
         return (), f"got a table of {rows} rows, expected at most {_MAX_ROWS}"
-    for problem in filter(None, (cell.problem() for cell in cells)):
-        key, _, message = problem.partition(": ")
-        return (key,), message
+    for cell in cells:
+        try:
+            problem = cell.problem()
+        except ValueError as error:  # of a rule without a divisor at these sizes
+            return (), str(error)
+        if problem:
+            key, _, message = problem.partition(": ")
+            return (key,), message
     for cell in cells:
         if isinstance(cell, ScaledCell):
             try:

@@ -129,7 +129,10 @@ class Metric:
         if self.kind != "quantile":
             endings.append(("_se", f"standard error of {self.name} between draws", ""))
         if not self.is_average:
-            endings.append(("_low", f"lower end of the {LEVEL:.0%} interval of {self.name}", ""))
+            level = f"{LEVEL:.0%} interval"
+            if self.kind == "quantile" and self.per == "run":
+                level = "interval (95% from nine runs on, else from the lowest to the highest)"
+            endings.append(("_low", f"lower end of the {level} of {self.name}", ""))
             endings.append(("_high", "upper end of the same interval", ""))
         if self.exact is not None:
             meaning = f"exact value of {self.name}, to {self.exact.accuracy:g} of it"
@@ -172,22 +175,14 @@ def metric_columns(metrics: Sequence[Metric]) -> tuple[Column, ...]:
     """The columns of metrics, and a column that lists the metrics with unreliable error bars in
     each row.
     """
-    many, patient = (
-        [
-            f"{fewest} of {metric.name}"
-            for metric in metrics
-            if (fewest := getattr(metric, limit)) != usual
-        ]
-        for limit, usual in (("min_draws", MIN_DRAWS), ("min_trials", MIN_TRIALS))
-    )
+    draws = _fewest(metrics, "min_draws", f"{MIN_DRAWS} effective draws")
+    trials = _fewest(metrics, "min_trials", f"{MIN_TRIALS} trials")
     few_draws = Column(
         FEW_DRAWS,
         "str",
         "metrics of this row with too few effective draws for reliable error bars, which more "
-        "trials give: fewer than "
-        f"{', '.join([f'{MIN_DRAWS} effective draws', *many, f'{MIN_TRIALS} trials', *patient])}, "
-        f"{MIN_SEPARATE_ROWS} separate "
-        f"rows, or {MIN_TRIALS} of them below or above a quantile",
+        f"trials give: fewer than {draws}, {trials}, {MIN_SEPARATE_ROWS} separate rows, or "
+        f"{MIN_TRIALS} of them below or above a quantile",
         "effective draws = (distance from the nearer limit / se)^2, a quarter of it for a root "
         "mean square; separate "
         "rows = trials min(n_queries, n_keys - 1); trials, if the queries of a draw are nearly "
@@ -195,6 +190,19 @@ def metric_columns(metrics: Sequence[Metric]) -> tuple[Column, ...]:
         may_be_empty=True,
     )
     return (*(column for metric in metrics for column in metric.columns()), few_draws)
+
+
+def _fewest(
+    metrics: Sequence[Metric], limit: Literal["min_draws", "min_trials"], usual: str
+) -> str:
+    """The usual limit in words, followed in brackets by the metrics that have another one."""
+    default = getattr(Metric, limit)
+    others = [
+        f"{fewest} of {metric.name}"
+        for metric in metrics
+        if (fewest := getattr(metric, limit)) != default
+    ]
+    return f"{usual} ({', '.join(others)})" if others else usual
 
 
 def metric_row(

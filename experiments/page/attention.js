@@ -36,7 +36,7 @@ const attention = (() => {
     return r * Math.sqrt(a2 + u2 * (1 + 2 * a2) - 2 * r * u3 + r * r * u2 * u2);
   }
 
-  /* Chebyshev points from 0 to an end, as in row_means.py. */
+  /* Chebyshev points from 0 to an end, as in `row_means` of explorer.py. */
   function points(count, end) {
     return Array.from({ length: count }, (_, i) => end * (1 - Math.cos(Math.PI * i / (count - 1))) / 2);
   }

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from experiments.config.errors import TableError
 from experiments.figures.markup import Source, code, digits, formulas, markdown
 from experiments.figures.words import short
 from experiments.kinds.support import widest
@@ -29,9 +30,16 @@ _FACTORS = 1.01, 1.03, 1.1  # of planted faults
 
 
 def dimension(source: Source) -> str:
-    """The values of the sweep `dimension` under each rule at a usual d_k and at its largest."""
+    """The values of the sweep `dimension` under each rule at a usual d_k and at its largest.
+
+    Raises:
+        TableError: it lacks the usual d_k, or has several numbers of keys.
+    """
     table = source.shipped.require("dimension").measured.set_index("scaling")
     usual = table[table["d_k"] == _USUAL]
+    if usual.empty or len({*table["n_keys"]}) > 1:
+        got = f"d_k {[*table['d_k'].unique()]}, n_keys {[*table['n_keys'].unique()]}"
+        raise TableError(f"dimension: expected d_k = {_USUAL} and one n_keys, got {got}")
     last = widest(table)
     head = [f"d_k = {_USUAL} → {last['d_k'].iloc[0]}", *last.index]
     rows = []

@@ -21,7 +21,7 @@ class Provenance(NamedTuple):
     """The origin of results.
 
     Attributes:
-        versions: of the libraries that made the tables.
+        versions: of the libraries that made the tables; all of them if tables differ.
         sweeps: rows of a table, a row per sweep of the config.
         missing: the sweeps without a sound table.
         check: the comparison of all sweeps with theory.
@@ -35,7 +35,7 @@ class Provenance(NamedTuple):
 
 def provenance(all_results: AllResults) -> Provenance:
     """Seed, versions, the state of every sweep, and the verdict of `check` on the sound tables."""
-    versions: dict[str, str] = {}
+    versions: dict[str, set[str]] = {}
     rows = []
     for sweep in all_results.config.sweeps:
         row = dict.fromkeys(_PROVENANCE, "–")
@@ -45,7 +45,8 @@ def provenance(all_results: AllResults) -> Provenance:
             row["table"] = f"missing: {all_results.unsound[sweep.name]}"
             continue
         made = read_sidecar(Stored(all_results.folder, sweep).sidecar)
-        versions |= made["versions"]
+        for name, version in made["versions"].items():
+            versions.setdefault(name, set()).add(version)
         results = all_results[sweep.name]
         table = results.measured
         trials = table.get("trials", pd.Series(sweep.trials))
@@ -56,4 +57,5 @@ def provenance(all_results: AllResults) -> Provenance:
         row["table"] = "; ".join([state, *made.get("failed", [])])
         row["check"] = agreement([results]).verdict() or "–"
         row["measuring code"] = made["source"][:_SHOWN_DIGITS]
-    return Provenance(versions, rows, [*all_results.unsound], agreement(all_results.values()))
+    listed = {name: " and ".join(sorted(some)) for name, some in versions.items()}
+    return Provenance(listed, rows, [*all_results.unsound], agreement(all_results.values()))

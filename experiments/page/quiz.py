@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -32,6 +32,7 @@ def questions(cards: Collection[Card]) -> Iterator[Question]:
     numbers = _in_theory(record["sizes"])
     numbers["scores"] = record["scores"]
     numbers["weight"] = softmax(record["scores"]).max()
+    numbers |= {"count": len(record["scores"]), "total": sum(record["scores"])}
     known = {card.subject: card for card in cards}
     for entry in record["questions"]:
         subject = entry.get("of")
@@ -40,8 +41,16 @@ def questions(cards: Collection[Card]) -> Iterator[Question]:
         said = numbers | {"card": known.get(subject)}
         choices = [choice.format(**said) for choice in entry["choices"]]
         text, why = (entry[name].format(**said) for name in ("question", "why"))
-        right = choices[entry["right"] - 1]
+        right = choices[_place(entry["right"], said) - 1]
         yield Question(text, choices, right, why, entry.get("shapes", []), known.get(subject))
+
+
+def _place(right: int | str, said: Mapping[str, Any]) -> int:
+    """The place of the right choice, from 1."""
+    if isinstance(right, int):
+        return right
+    first, second = said["gradients"] if right == "gradients" else said["card"].curves.pair
+    return 1 + [first > second, first < second, first == second].index(True)
 
 
 def _in_theory(sizes: Mapping[str, int]) -> dict[str, object]:

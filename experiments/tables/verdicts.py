@@ -17,7 +17,7 @@ from experiments.kinds.support import is_few, significant
 from experiments.measuring.cells import RULE_COLUMNS
 from experiments.measuring.columns import Column
 from experiments.measuring.experiment import AnyExperiment
-from experiments.measuring.intervals import LEVEL
+from experiments.measuring.intervals import LEVEL, MIN_TRIALS
 from experiments.measuring.metric import FEW_DRAWS, Exact, Metric
 from experiments.tables.derived import VERDICTS, Derived
 from experiments.tables.rows import sizes_of
@@ -25,6 +25,10 @@ from sdpa import LAWS
 
 ALARM = 1e-3  # the share of honest runs that may raise it
 MIN_TESTED_DRAWS = 400  # the tails of a mean of fewer effective draws are not those of Student's t
+NOTHING_JUDGED = (
+    f"no value is tested: this needs a known exact value, {MIN_TRIALS} trials and "
+    f"{MIN_TESTED_DRAWS} effective draws"
+)
 # In rows of so many keys, few draws have the large sums of squared weights behind these means, and
 # draws without them pass for precise.
 _LONG_ROW, _DRAWS_OF_LONG_ROWS = 1000, 1600

@@ -49,6 +49,21 @@ def test_results_of_a_mapping_stay_when_another_takes_its_folder(tmp_path, monke
         run("python.yaml")
 
 
+@pytest.mark.usefixtures("in_this_process")
+def test_a_missed_precision_is_a_warning(tmp_path):
+    precise = {name: value for name, value in SWEEP.items() if name != "trials"}
+    precise |= {"precision": 1e-4, "max_trials": 100}
+    with pytest.warns(UserWarning, match="wide: .*precision"):
+        run({"seed": 0, "sweeps": {"wide": precise}}, tmp_path)
+
+
+def test_a_rule_without_a_divisor_is_refused(tmp_path):
+    sweep = {"experiment": "language", "d_k": 4, "n_keys": 8, "learning_rate": 0.01, "trials": 2}
+    sweep |= {"rate_divisor": "ln(d_k-4)", "scaling": "unscaled"}
+    with pytest.raises(ConfigError, match=r"sweeps\.yaml:\d+:\d+: .*ln\(d_k-4\)"):
+        run({"seed": 0, "sweeps": {"narrow": sweep}}, tmp_path)
+
+
 def test_a_wrong_config_is_refused_with_its_place(tmp_path):
     with pytest.raises(
         ConfigError, match=r"sweeps\.yaml:3:\d+: sweeps\.wide\.experiment: missing key"

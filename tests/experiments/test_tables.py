@@ -184,10 +184,13 @@ def test_a_sample_of_cells_without_chunks_is_measured_again(tiny, tmp_path, monk
             checks.measure_again(Job(config, tmp_path, report, names=names))
         return "\n".join(lines)
 
-    assert f"sample: {count} of {count} cells without chunks measured again, equal" in sampled()
+    assert (
+        f"sample: main tables of {count} of {count} cells without chunks measured again, equal"
+        in sampled()
+    )
     with monkeypatch.context() as patch:
         patch.setattr(checks, "_SECONDS", 0.0)
-        assert f"sample: 0 of {count} cells" in sampled()
+        assert f"sample: main tables of 0 of {count} cells" in sampled()
 
     tables = AllResults(config, tmp_path)["scaling"]
     spoilt = tables.measured.copy()

@@ -69,8 +69,11 @@ def _band(rows: pd.DataFrame) -> Iterator[dict[str, Field]]:
 def _at_best(kind: str, results: Results) -> pd.DataFrame:
     """The rows of a table at the best rate of their rule."""
     best = results[BANDS].rename(columns={BEST_RATE: _RATE})
-    same = [*results.axes.among(best), "scaling"]
-    return results[kind].merge(best[same], on=same)
+    axes = results.axes.among(best)
+    # An axis that is younger than the table has one value.
+    younger = {name: best[name].iloc[0] for name in axes if name not in results[kind]}
+    same = [*axes, "scaling"]
+    return results[kind].assign(**younger).merge(best[same], on=same)
 
 
 _BAND = (

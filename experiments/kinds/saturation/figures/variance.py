@@ -133,7 +133,7 @@ FIGURES = (
         metrics=_CHANGED,
         note=f"{READING}; arrow: a smaller ratio",
         when={
-            "strokes: exact": has_values(MEASURED, "max_weight_exact"),
+            "strokes: exact, where it is known": has_values(MEASURED, "max_weight_exact"),
             HOLLOW: lambda tables: any(has_few(metric)(tables) for metric in _CHANGED),
         },
         finding=Finding(
