@@ -315,8 +315,6 @@ def _verdict(
             return words
         errors = np.linalg.norm(rates - right, axis=0) / np.linalg.norm(right, axis=0)
         verdicts.append(", ".join(filter(None, [verdict, _places(errors < 0.01)])))
-        if (errors < 0.1).all():
-            break  # what follows is farther off
     return verdicts[0]
 
 
