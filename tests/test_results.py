@@ -2,7 +2,9 @@
 say.
 """
 
+import json
 import re
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -10,6 +12,9 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+from experiments.commands.job import Job
+from experiments.commands.measure import analyse_again
+from experiments.config.errors import TableError
 from experiments.config.loader import load_config
 from experiments.figures.draw import pictures_of
 from experiments.figures.words import short
@@ -21,9 +26,11 @@ from experiments.page.provenance import provenance
 from experiments.page.quiz import questions
 from experiments.page.sections import few_rows
 from experiments.page.statements import read_statements
+from experiments.running.files import checksum
 from experiments.tables.all_results import AllResults
 from experiments.tables.analyse import agreement, columns_of
 from experiments.tables.layout import IDENTITY
+from experiments.tables.reporter import Reporter
 from experiments.tables.results import Results
 from experiments.tables.stored import Stored
 from sdpa.theory import attention_expectations
@@ -178,3 +185,21 @@ def test_shipped_tables_are_those_of_their_config(config, folder):
     assert shipped
     stale = {sweep.name: reason for sweep in shipped if (reason := Stored(folder, sweep).fault)}
     assert not stale, f"run these sweeps of {config} again"
+
+
+@shipped_only
+def test_an_analysis_that_would_lose_recorded_steps_is_refused(tmp_path):
+    """Those of another best rate are in chunks alone."""
+    [sweep] = (sweep for sweep in OF_FULL.config.sweeps if sweep.name == "language_cap")
+    original, copy = Stored(OF_FULL.folder, sweep), Stored(tmp_path, sweep)
+    copy.write(original.read(), json.loads(original.sidecar.read_bytes()))
+    path, sidecar = copy.csv("measured"), json.loads(copy.sidecar.read_bytes())
+    table = pd.read_csv(path)
+    losses = [name for name in table if name.startswith("final_loss")]
+    table.loc[table["final_loss"].idxmin(), losses] += 1
+    table.to_csv(path, index=False)
+    sidecar["sha256"]["measured"] = checksum(path)
+    copy.sidecar.write_text(json.dumps(sidecar))
+    job = Job(replace(OF_FULL.config, sweeps=(sweep,)), tmp_path, Reporter())
+    with pytest.raises(TableError, match="got history, heads, which need the chunks"):
+        analyse_again(job)

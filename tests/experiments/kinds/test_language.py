@@ -1,6 +1,5 @@
 """Training of a decoder: symmetry, records, clipping and the end of a run."""
 
-import json
 import math
 from collections import Counter
 from dataclasses import replace
@@ -12,23 +11,16 @@ import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
-from experiments.commands.job import Job
-from experiments.commands.measure import analyse_again
-from experiments.config.errors import TableError
 from experiments.kinds.language import cell as language
 from experiments.kinds.language import corpus
 from experiments.kinds.language.cell import Cell, run
 from experiments.kinds.language.tables import bands
 from experiments.measuring.chunk import Chunk
-from experiments.running.files import checksum
-from experiments.tables.reporter import Reporter
 from experiments.tables.results import SweepAxes
-from experiments.tables.stored import Stored
 from sdpa import Scaling, entropy, softmax
 from sdpa.decoder import losses
 from sdpa.row_maps import PLAIN as PLAIN_ROWS
 from tests.prose import agrees, numbers
-from tests.shipped import OF_FULL, shipped_only
 
 PLAIN, QUARTER, ROOT = map(Scaling.parse, ("unscaled", "d_k^1/4", "d_k^1/2"))
 SMALL = Cell(
@@ -247,21 +239,3 @@ def test_the_best_rate_has_the_least_loss_and_the_band_lies_around_it(losses, be
     assert (actual["best_rate"], actual["final_loss"]) == (rates[best], losses[best])
     assert (actual["band_from"], actual["band_to"]) == tuple(rates[list(band)])
     assert (actual["octaves"], actual["diverged_least"]) == (octaves, 0)
-
-
-@shipped_only
-def test_an_analysis_that_would_lose_recorded_steps_is_refused(tmp_path):
-    """Those of another best rate are in chunks alone."""
-    [sweep] = (sweep for sweep in OF_FULL.config.sweeps if sweep.name == "language_cap")
-    original, copy = Stored(OF_FULL.folder, sweep), Stored(tmp_path, sweep)
-    copy.write(original.read(), json.loads(original.sidecar.read_bytes()))
-    path, sidecar = copy.csv("measured"), json.loads(copy.sidecar.read_bytes())
-    table = pd.read_csv(path)
-    losses = [name for name in table if name.startswith("final_loss")]
-    table.loc[table["final_loss"].idxmin(), losses] += 1
-    table.to_csv(path, index=False)
-    sidecar["sha256"]["measured"] = checksum(path)
-    copy.sidecar.write_text(json.dumps(sidecar))
-    job = Job(replace(OF_FULL.config, sweeps=(sweep,)), tmp_path, Reporter())
-    with pytest.raises(TableError, match="got history, heads, which need the chunks"):
-        analyse_again(job)
