@@ -100,7 +100,7 @@ def _analyse_again(job: Job, sweep: Sweep) -> None:
         table.kind
         for table in DERIVED_TABLES
         if table.kind in written
-        and table.source in (table.kind, *({table.source} - written.keys()))
+        and (table.source == table.kind or table.source not in written)
         and len(results.get(table.kind, ())) < len(written[table.kind])
     ]
     if lost:

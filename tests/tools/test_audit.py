@@ -284,6 +284,11 @@ def test_factors_of_blocks_are_told():
         audit(twice_late_keys)
     )
 
+    def with_an_infinite_weight(q, k, v):
+        return twice_late_keys(q, k, v) + np.where(v[:, :, -1:] == 1, np.inf, 0)
+
+    assert "borders at keys [200 255] of 256, expected none" in str(audit(with_an_infinite_weight))
+
 
 def test_gradients_of_another_attention_are_told():
     findings = audit(partial(attention, ahead=0), mask="causal", backward=backward).findings

@@ -90,9 +90,8 @@ def _with_scores(a: Attention, logs: Array, kind: Kind) -> Attention:
             least = error / 2
     if best is None:
         return _with_blocks(a, logs)
-    is_fitted = np.asarray(is_told.any(axis=(0, 2, 3)))[
-        :, None, None
-    ]  # others have no weights that tell
+    # Other heads have no weights that tell.
+    is_fitted = np.asarray(is_told.any(axis=(0, 2, 3)))[:, None, None]
     for name, number in best.items():
         expected = a.coefficients.get(name, 0.0)
         is_near = np.abs(number - expected) < kind.fact * np.abs(expected)
@@ -114,7 +113,7 @@ def _with_blocks(a: Attention, logs: Array) -> Attention:
     blocks = f"borders at keys {np.array2string(borders, threshold=8)} of {n_keys}"
     at_borders = np.exp(jumps[..., borders - 1]).reshape(-1, len(borders)).T
     factors = [x[np.isfinite(x)] for x in at_borders]
-    if all(np.ptp(x) < 0.02 * x[0] for x in factors):
+    if all(len(x) and np.ptp(x) < 0.02 * x[0] for x in factors):
         blocks += f", where weights change by {', '.join(f'{x[0]:.3g}' for x in factors)}"
     return replace(a, blocks=blocks)
 
