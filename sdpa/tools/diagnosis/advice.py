@@ -56,7 +56,7 @@ _ADVICE = {
     ),
     "sink": (
         "the top key gets most of the weight. If old keys are dropped to save memory, keep this one: "
-        "without it, other keys get its weight."
+        "without it, other keys get its weight, and outputs change."
     ),
 }
 
