@@ -77,7 +77,7 @@ def reach_of(name: str, offered: Sequence[str] = NAMES) -> Reach:
     form = f"{kind}-N" if f"{kind}-N" in MASKS else name
     if form not in MASKS:
         raise ValueError(f"mask: {not_among(name, offered)}")
-    if form == name:
+    if not MASKS[form].example:
         return MASKS[form].reach(0)
     if not (dash and re.fullmatch(r"[1-9][0-9]{0,8}", number)):
         raise ValueError(

@@ -1,5 +1,5 @@
-"""Files and folders of results: who writes where, in one place, so that nobody overwrites another's
-results.
+"""Files and folders of results: who writes where, in one place. Two configs of one name, in different
+folders, share a folder of results; `--results` chooses another one.
 """
 
 from pathlib import Path
@@ -33,7 +33,7 @@ EXACT = "exact"  # tables and pictures without a sweep
 MODELS = "models"  # of pretrained models
 PYTHON = "python"  # of mappings that `experiments.run` gets
 ERRORS = "errors.txt"  # tracebacks of the last command that met one
-_TAKEN = (
+_TAKEN_FOLDERS = (
     DERIVED,
     FIGURE_FOLDER,
     STATEMENTS,
@@ -44,6 +44,8 @@ _TAKEN = (
     PYTHON,
     "walk",
 )
+# Names that no sweep may have, because tables and pictures of no sweep have them.
+TAKEN_BY_TABLES = "columns", EXAMPLE_FOLDER, MODELS, "arms", "largest_scores", "plan_outcomes"
 # one from an earlier run is drawn again, so that it does not go out of date
 ON_REQUEST = (".pdf", ".svg")
 
@@ -59,7 +61,7 @@ def default_results(config: Path) -> Path:
     """
     if config.resolve() == SHIPPED_CONFIG.resolve():
         return SHIPPED_RESULTS
-    if config.stem.lower() in _TAKEN or config.stem.startswith("."):
+    if config.stem.lower() in _TAKEN_FOLDERS or config.stem.startswith("."):
         raise UsageError(
             f"{config}: {SHIPPED_RESULTS / config.stem} has other results; choose a folder by "
             "RESULTS=DIR (--results DIR)"

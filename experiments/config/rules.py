@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from experiments.config.models import NAME, Value, listed, sweep_model
-from experiments.config.paths import EXAMPLE_FOLDER, MODELS
+from experiments.config.paths import TAKEN_BY_TABLES
 from experiments.config.sweep import Sweep
 from experiments.config.yaml_text import KeyPath
 from experiments.kinds import experiment_names
@@ -17,10 +17,9 @@ from experiments.measuring.experiment import load_experiment
 _MAX_CELLS = 100_000
 _MAX_ROWS = 200_000
 _MAX_CHUNKS = 500_000  # days of work, and one record per chunk
-_TAKEN = "columns", EXAMPLE_FOLDER, MODELS  # of the folder, by other tables and pictures
 _EXPECTED = (
     "expected a letter, then letters, digits and underscores, 64 at most, and none of "
-    f"{', '.join(_TAKEN)}"
+    f"{', '.join(TAKEN_BY_TABLES)}"
 )
 KeyProblem = tuple[KeyPath, str]  # the path of a key, and the message
 
@@ -30,7 +29,7 @@ def block_problems(blocks: Value) -> Iterator[KeyProblem]:
     lowered = Counter(map(str.lower, blocks))
     for name, block in blocks.items():
         got = f"got the sweep name {name!r}"
-        if not re.fullmatch(NAME, name) or name.lower() in _TAKEN:
+        if not re.fullmatch(NAME, name) or name.lower() in TAKEN_BY_TABLES:
             yield (name,), f"{got}, {_EXPECTED}"
         if lowered[name.lower()] > 1:
             yield (name,), f"{got}, expected names that differ by more than case"

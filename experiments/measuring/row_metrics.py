@@ -10,9 +10,11 @@ squares of dL/dq, dL/dk and dL/dv are expectations over g and o, given Q and K: 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+import sdpa
 from experiments.measuring.cells import ACCURACY, for_cells
 from experiments.measuring.metric import End, Exact, Metric, from_theory
 from experiments.measuring.sampling import AttentionCell, SampledCell
@@ -22,6 +24,9 @@ from sdpa.metrics import SATURATED, row_variance
 from sdpa.pairs import PairLaw
 from sdpa.row_maps import MappedRows
 from sdpa.softmax_rows import RowDiagnostics
+
+if TYPE_CHECKING:
+    from sdpa.theory.row_law import RowLengths
 
 # Relative errors of exact values: of interpolations over lengths and deviations, and of inversions
 # of Laplace transforms.
@@ -93,9 +98,10 @@ KernelMetric = RowMetric | ScoreMetric
 
 
 @for_cells(SampledCell)
-def row_arguments(cell: SampledCell) -> tuple[int, int, float, PairLaw, int | None]:
-    """The arguments of functions of one row."""
-    return cell.d_k, cell.n_keys, cell.divisor, cell.law, cell.shortest_row
+def row_arguments(cell: SampledCell) -> tuple[int, int, float, PairLaw, "RowLengths"]:
+    """The arguments of functions of rows."""
+    rows = sdpa.theory.row_law.rows_under(cell.mask, cell.n_queries, cell.n_keys)
+    return cell.d_k, cell.n_keys, cell.divisor, cell.law, rows
 
 
 def _exact(metric: str, accuracy: float = ACCURACY, *, per_key: bool = False) -> Exact:

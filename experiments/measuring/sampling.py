@@ -139,11 +139,6 @@ class AttentionCell(ScaledCell):
         return reach_of(self.mask).lengths(self.n_queries, self.n_keys)
 
     @property
-    def shortest_row(self) -> int | None:
-        """The smallest of `row_lengths`; None without a mask."""
-        return int(self.row_lengths.min()) if self.has_mask else None
-
-    @property
     def has_mask(self) -> bool:
         """True if some query may not see all keys."""
         return self.mask != "none"

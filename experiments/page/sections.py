@@ -72,6 +72,7 @@ def section_of(results: Results, drawn: Sequence[OnPage]) -> Section:
     table, figures = results.measured, results.sweep.figures
     declared = SUMMARIES[results.experiment.name]
     in_summary = {*declared}.intersection(results.metrics)
+    last = [*results.metrics, *declared][-1:]  # none of an experiment without metrics
     listed = metrics_of(figures) or declared
     metrics = [name for name in listed if name in table]
     head, rows = few_rows(results, metrics)
@@ -88,7 +89,7 @@ def section_of(results: Results, drawn: Sequence[OnPage]) -> Section:
         csvs=[csv_name(results.name, kind) for kind in (SUMMARY, *results)],
         axes=axes,
         last=repr(table[axes[0]].tolist()[-1]) if axes else "",
-        metric=next(filter(in_summary.__contains__, metrics), [*results.metrics, *declared][-1]),
+        metric=[*filter(in_summary.__contains__, metrics), *last, ""][0],
         head=head,
         roots={name for name, metric in results.metrics.items() if metric.kind == "root"},
         rows=rows,

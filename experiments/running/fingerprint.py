@@ -21,7 +21,8 @@ ROOT = Path(__file__).parents[2]
 _SHARED = "sdpa/*.py", "experiments/measuring/*.py"
 # Parts of an experiment, entries and folders that come after measuring, and after tables.
 _AFTER_MEASURING = "example", "figures", "drawing", "tables", "__init__", "__main__"
-_AFTER_TABLES = "example", "figures", "drawing", "studies", "page", "commands"
+_AFTER_TABLES = "example", "figures", "drawing", "studies", "page", "commands", "one_page"
+_NOT_READ = ".pyc", ".md", ""  # suffixes of files that no command reads, such as LICENSE
 # A module is read as the body of a header. `tokenize` and `ast` would take most of a second.
 _HEADER = rb"(\n[ \t]*(?:(?:async|class|def)\b|\))[^#\n]*:(?:[ \t]*#.*)?)"
 _DOCSTRING = rb'\n[ \t]*r?(?>"""[\s\S]*?""")[ \t]*(?=\n)'
@@ -84,7 +85,7 @@ def source(*patterns: str, but: Collection[str] = ()) -> str:
     digest = hashlib.sha256()
     for path in sorted({path for pattern in patterns for path in ROOT.glob(pattern)}):
         names = {part.partition(".")[0] for part in path.relative_to(ROOT).parts}
-        if path.is_file() and path.suffix != ".pyc" and names.isdisjoint(but):
+        if path.is_file() and path.suffix not in _NOT_READ and names.isdisjoint(but):
             content = path.read_bytes()
             code = _code(content) if path.suffix == ".py" else content
             name = path.relative_to(ROOT).as_posix()

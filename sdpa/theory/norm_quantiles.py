@@ -51,9 +51,9 @@ from scipy.special import betaincinv, gammaincinv, log_ndtr, ndtr, ndtri, ndtri_
 from sdpa._arrays import BoolArray, FloatArray
 from sdpa.pairs import PairLaw
 from sdpa.scaling import Rule, resolve_divisor
-from sdpa.theory.integrals import check_sizes
+from sdpa.theory.integrals import UnknownError, check_sizes
 from sdpa.theory.query_lengths import gaussian_queries
-from sdpa.theory.row_law import RowLaw, lengths_of
+from sdpa.theory.row_law import RowLaw, RowLengths, lengths_of
 
 Norm = Callable[[FloatArray], FloatArray]  # of t, (..., points)
 
@@ -126,7 +126,7 @@ def attention_medians(
     n_keys: int,
     divisor: Rule,
     law: PairLaw = PairLaw(),
-    shortest: int | None = None,
+    lengths: RowLengths = None,
 ) -> NormMedians:
     """The |J|_F, |dw/dq|_F = |K^T J|_F / divisor and |dL/dq| below which half of the rows lie.
 
@@ -134,8 +134,9 @@ def attention_medians(
     The relative error of medians above 1e-8 is below 1e-3 for |J|_F, 3e-3 for |dw/dq|_F and 1e-2 for
     |dL/dq|; it grows slowly below (2 keys, d_k = 1: 1.6e-3 at 7e-23).
 
-    With a causal mask, `shortest` is the number of keys that the first query sees. Other arguments and
-    errors as in `attention_expectations`, of independent Gaussian entries.
+    With a causal mask, `lengths` is the number of keys that the first query sees; rows of other masks
+    are not known. Other arguments and errors as in `attention_expectations`, of independent Gaussian
+    entries.
 
     >>> medians = attention_medians(d_k=64, n_keys=64, divisor=8.0)
     >>> round(medians.jacobian_norm, 3), round(medians.weight_jacobian_norm, 3)
@@ -146,7 +147,9 @@ def attention_medians(
     check_sizes(d_k, n_keys)
     divisor = resolve_divisor(divisor, d_k, n_keys)
     row_law = RowLaw(float(d_k), n_keys, divisor, law)
-    least = int(lengths_of(shortest, n_keys)[0])
+    if isinstance(lengths, tuple):
+        raise UnknownError("medians are known of rows without a mask and under a causal one alone")
+    least = int(lengths_of(lengths, n_keys)[0])
     rows = row_norms(row_law, least)
     # One of n_keys rows may have a single key and the norms 0.
     share = (0.5 * n_keys - 1) / (n_keys - 1) if least == 1 else 0.5

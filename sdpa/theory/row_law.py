@@ -134,8 +134,7 @@ def _counted(rows: RowLengths, n_keys: float) -> tuple[IntArray, IntArray]:
         counts = np.ones(len(lengths), int)
     is_whole = (lengths % 1 == 0).all()
     if not (is_whole and len(lengths) and lengths[0] >= 1 and lengths[-1] <= n_keys):
-        expected = "whole numbers with shortest from 1 to n_keys"
-        raise ValueError(f"expected {expected}, got {rows} and {n_keys}")
+        raise ValueError(f"expected rows of 1 to {n_keys} keys, got {rows}")
     return lengths.astype(int), counts
 
 

@@ -71,7 +71,7 @@ class Recording:
             )
         for name, values in (("q", q), ("k", k)):
             self.arrays[f"{name}.{number}"] = np.array(as_array(values), np.float32)
-        root = q.shape[-1] ** -0.5
+        root = self.arrays[f"q.{number}"].shape[-1] ** -0.5
         is_root = scale is None or math.isclose(scale, root, rel_tol=1e-5)
         self.calls[number] = ("d_k^1/2" if is_root or not scale else f"{1 / scale:.7g}", mask)
 

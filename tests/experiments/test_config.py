@@ -92,7 +92,7 @@ PLANTED = [
     (
         "one:",
         "models:",
-        "3:3: .*got the sweep name 'models', .* none of columns, examples, models$",
+        "3:3: .*got the sweep name 'models', .* none of columns, examples, models, arms, .*$",
     ),
     (
         "trials",

@@ -120,6 +120,9 @@ def test_chunks_follow_what_measures_them_tables_no_figure_and_pictures_all_code
         path.write_text(f"{text}X = 1\n")
         assert stale() == {*expected, "pictures"}, name
         path.write_text(text)
+    for name in ("experiments/README.md", "experiments/kinds/language/text/LICENSE"):
+        (tmp_path / name).write_text("Other words.")
+    assert stale() == set()
     text = next(tmp_path.glob("experiments/kinds/language/text/*.txt"))
     text.write_text(f"{text.read_text()}.")
     assert stale() == {"language", "tables", "pictures"}

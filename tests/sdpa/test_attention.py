@@ -101,6 +101,7 @@ REFUSED = {
         "k": np.zeros((4, N_KEYS, D_K))
     },
     "mask: expected one of none, causal, .*; did you mean causal": {"mask": "casual"},
+    "expected local-N with a whole number N .*, got 'local-N'": {"mask": "local-N"},
     r"\(0, or -10,000 and less\), .* with -100\.0": {"mask": np.full((N_QUERIES, N_KEYS), -100.0)},
     r"a key, got none in row \(0, 1\)": {"mask": np.arange(N_QUERIES)[:, None] != [1] * N_KEYS},
 }

@@ -203,7 +203,7 @@ UNEQUAL = PairLaw(spectrum=1.0, correlation=0.5)
 
 REFUSED = {
     r"n_keys: expected a whole number of at least 2, got 64\.5": (64, 64.5, 8.0),
-    "expected whole numbers with shortest from 1 to n_keys": (4, 4, 1.0, PairLaw(), 5),
+    "expected rows of 1 to 4 keys": (4, 4, 1.0, PairLaw(), 5),
     r"unknown if .* exceeds 1e\+09, got 1e\+300": (1, 2, 1e-300),
     "unknown for entries of unequal variance": (4, 4, 1.0, UNEQUAL),
     "gaussian entries of mean 0": (4, 4, 1.0, PairLaw(normalize="l2", key_mean=1.0)),

@@ -67,7 +67,7 @@ def test_half_of_simulated_rows_are_below_a_median(d_k, n_keys, divisor, shortes
     """Within 4.5 standard errors, of 1 in 150,000 honest medians, beside the stated error."""
     rows = 40_000
     rng = np.random.default_rng(d_k + n_keys)
-    actual = attention_medians(d_k, n_keys, divisor, shortest=shortest)
+    actual = attention_medians(d_k, n_keys, divisor, lengths=shortest)
     q, k = (rng.standard_normal((rows, count, d_k)) for count in (1, n_keys))
     scores = q @ k.mT
     if shortest:
@@ -109,4 +109,6 @@ def test_quantiles_are_unknown_where_rows_are():
         attention_medians(16, 8, 4.0, PairLaw(correlation=0.5))
     assert math.isnan(attention_medians(4, 8, 2.0).query_gradient_norm)
     assert attention_medians(64, 4, 1e-4).jacobian_norm == 0.0
-    assert attention_medians(16, 2, 4.0, shortest=1) == (0.0, 0.0, 0.0)
+    assert attention_medians(16, 2, 4.0, lengths=1) == (0.0, 0.0, 0.0)
+    with pytest.raises(UnknownError, match="a causal one alone"):
+        attention_medians(16, 8, 4.0, lengths=((2, 1), (3, 7)))

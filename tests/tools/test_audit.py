@@ -434,6 +434,8 @@ def test_the_page_lists_every_mistake_and_shows_what_an_audit_prints():
 def test_wrong_expectations_are_refused():
     with pytest.raises(ValueError, match="normalize: expected a gain or layer, got rms"):
         audit(attention, normalize="rms")
+    with pytest.raises(ValueError, match="normalize: expected a gain above 0 or layer, got 0"):
+        audit(attention, normalize=0)
     with pytest.raises(ValueError, match="expected all, or a whole number from 1 to 128, got"):
         audit(attention, groups=1.5)
     with pytest.raises(

@@ -62,6 +62,8 @@ from sdpa.positions import ROPE_BASE
 from sdpa.row_maps import NORMALIZERS, Normalizer, RowMap
 
 HISTORY, HEADS = "history", "heads"
+# Recorded values that span orders of magnitude between runs.
+_GEOMETRIC = "embedding_gradient", "query_gradient", "query_gradient_median"
 _RECORDS = 5  # of a run, after its start
 _EARLY_STEPS = (
     400,
@@ -469,7 +471,7 @@ def _means(columns: tuple[Column, ...], values: FloatArray) -> Row:
     """
     row: Row = {}
     for column, column_values in zip(columns, values.T, strict=True):
-        if "gradient" in column.name:
+        if column.name in _GEOMETRIC:
             logarithms = np.log(column_values)
             mean = float(np.exp(logarithms.mean()))
             error = mean * _error(logarithms)

@@ -115,6 +115,8 @@ def audit(
     if isinstance(normalize, str) and not is_layer:
         raise ValueError(f"normalize: expected a gain or layer, got {normalize}")
     gain = None if is_layer or normalize is None else float(normalize)
+    if gain is not None and not 0 < gain < math.inf:
+        raise ValueError(f"normalize: expected a gain above 0 or layer, got {normalize}")
     if normalize and softcap:
         raise ValueError(f"softcap: expected 0 beside normalized q and k, got {softcap}")
     if rope != "none" and (softcap or normalize or d_k % 8):
