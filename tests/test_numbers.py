@@ -16,6 +16,7 @@ from experiments.kinds.network.tables import beside_law
 from experiments.kinds.support import BOTH
 from experiments.measuring.columns import as_json, defaults
 from experiments.measuring.experiment import load_experiment
+from experiments.studies.training.arms import USUAL
 from sdpa import PairLaw, softmax, theory
 from tests.prose import agrees, numbers, plain
 from tests.shipped import OF_CONFIG, OF_FULL, RESULTS, ROOT, shipped_only
@@ -148,18 +149,7 @@ def largest_scores(name):
 def arm(name, initial, **case):
     """The comparison of an arm of training at own best rates; of the usual decoder, but for the case."""
     table = pd.read_csv(RESULTS / FULL / "arms.csv")
-    usual = {
-        "d_k": 64,
-        "layers": 4,
-        "n_heads": 1,
-        "steps": 400,
-        "decay": "none",
-        "text": "python",
-        "optimizer": "adam",
-        "warmup": 30,
-        "clip": 0,
-        "at": "own best rates",
-    } | case
+    usual = USUAL | {"decay": "none", "text": "python", "at": "own best rates"} | case
     [row] = rows(table, **usual, arm=name, initial=initial).iloc
     return row
 

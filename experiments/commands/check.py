@@ -152,7 +152,7 @@ def _is_of_today(product: Product, folder: Path) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
+class _CellRows:
     """The rows of a cell in a main table."""
 
     sweep: Sweep
@@ -203,7 +203,10 @@ def measure_again(job: Job) -> None:
     work = job.work()
     due = [sweep.name for sweep in job.sweeps if not work.is_complete(sweep)]
     rows = [
-        sample for name in due if name in job.all_results for sample in _rows(job.all_results[name])
+        sample
+        for name in due
+        if name in job.all_results
+        for sample in _rows_by_cell(job.all_results[name])
     ]
     chosen = _chosen(rows)
     total = sum(sample.seconds for sample in chosen)
@@ -213,7 +216,7 @@ def measure_again(job: Job) -> None:
     jobs = min(job.jobs or default_jobs(), machine_memory() // largest)
     with bar as advance, helpers(jobs, len(chosen)) as submit:
 
-        def finish(sample: _Rows, made: "Future[str]") -> None:
+        def finish(sample: _CellRows, made: "Future[str]") -> None:
             try:
                 differences.append(made.result())
             except Exception as error:
@@ -234,19 +237,19 @@ def measure_again(job: Job) -> None:
         job.report.verdict("sample", text, None if chosen else FLAGGED)
 
 
-def _rows(results: "Results") -> Iterator[_Rows]:
+def _rows_by_cell(results: "Results") -> Iterator[_CellRows]:
     sweep, table = results.sweep, results.measured
     written = names(written_columns(results))
     measured = [name for name in written if not name.endswith("_exact")]
     cells = {rule_cell: cell for cell in sweep.cells for rule_cell in cell.by_rule()}
     for cell, rows in table.groupby(table[CELL].map(cells), sort=False):
         trials = int(rows["trials"].iloc[0]) if "trials" in rows else sweep.trials
-        yield _Rows(sweep, cell, rows.index[0] + 1, trials, rows[measured])
+        yield _CellRows(sweep, cell, rows.index[0] + 1, trials, rows[measured])
 
 
-def _chosen(rows: Sequence[_Rows]) -> list[_Rows]:
+def _chosen(rows: Sequence[_CellRows]) -> list[_CellRows]:
     """The first 5% in the order of hashes that fit into the time."""
-    chosen: list[_Rows] = []
+    chosen: list[_CellRows] = []
     left = _SECONDS
     for sample in sorted(rows, key=lambda sample: sample.order):
         if len(chosen) < math.ceil(_SHARE * len(rows)) and sample.seconds <= left:

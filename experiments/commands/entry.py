@@ -49,7 +49,7 @@ class RunResults(AllResults):
         Raises:
             UsageError: no figure or no sweep has the name, or the sweep has no such figure.
         """
-        from experiments.figures.rendering import picture
+        from experiments.figures.rendering import typeset_picture
         from experiments.figures.shown import shown
 
         if figure not in FIGURES:
@@ -61,7 +61,7 @@ class RunResults(AllResults):
             raise UsageError(
                 f"{figure}: expected a sweep of the experiment {of} ({known}), got {chosen or 'none'}"
             )
-        return picture(shown(FIGURES[figure], self[chosen]))
+        return typeset_picture(shown(FIGURES[figure], self[chosen]))
 
 
 def run(

@@ -95,7 +95,7 @@ def _analyse_again(job: Job, sweep: Sweep) -> None:
     origin = {name: made.get(name) for name in ("source", "versions")}
     results = analyse(sweep, written)
     raise_all(results.failed)  # no table is left out
-    # A table of itself is chosen from all that was measured, of which other rows are in chunks alone.
+    # Such a table has the rows at the best rate alone. Another best rate needs rows that only chunks have.
     lost = [
         table.kind
         for table in DERIVED_TABLES

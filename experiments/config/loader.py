@@ -11,7 +11,7 @@ from experiments.config.errors import UsageError
 from experiments.config.messages import note
 from experiments.config.models import Value, config_model
 from experiments.config.paths import SHIPPED_CONFIGS
-from experiments.config.rules import block_problems, impossible
+from experiments.config.rules import block_problems, first_problem
 from experiments.config.sweep import Sweep, Values
 from experiments.config.yaml_text import Document, Fault
 from experiments.kinds.figures import default_figures
@@ -76,7 +76,7 @@ def load_config(path: Path) -> Config:
             variants=tuple(map(_given, block.variants)),
             is_shipped=is_shipped,
         )
-        if problem := impossible(sweep):
+        if problem := first_problem(sweep):
             key, message = problem
             if not (block.variants or block.model_fields_set.issuperset(key)):
                 message += "; the sweep leaves it at its default"

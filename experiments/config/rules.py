@@ -65,7 +65,7 @@ def _mask_problems(block: dict[str, Value]) -> Iterator[tuple[str, str]]:
             )
 
 
-def impossible(sweep: Sweep) -> KeyProblem | None:
+def first_problem(sweep: Sweep) -> KeyProblem | None:
     """The first reason why a valid sweep cannot run; None without any. Its path is below the block.
 
     A sweep with a precision counts with its `max_trials`.

@@ -73,8 +73,8 @@ def _ordered(values: Iterable[Json]) -> str:
 
 
 def finding_of(figure: Figure, results: Results) -> tuple[str, str]:
-    """The sentence of the finding of a figure; empty unless these are the results that it is about, and
-    support it. Beside an empty one, the reason why a shipped sweep, edited or not, has lost it.
+    """The sentence of the finding of a figure, and the reason why a sweep lost it; one of both is
+    empty, or both for results that no finding is about.
     """
     finding = figure.finding
     if not finding or not results.sweep.is_shipped or results.name != finding.sweep:

@@ -18,7 +18,7 @@ from experiments.figures.style import (
     Drawing,
     colours_of,
     empty,
-    panels,
+    subplots,
 )
 from experiments.figures.words import is_joined, is_number
 from experiments.kinds.declarations import CASES, Lines
@@ -76,7 +76,7 @@ def _layout(picture: Lines, drawn: Sequence[ShownPanel]) -> tuple[Drawing, list[
     kinds = len({panel.declared for panel in drawn})
     columns = picture.columns or count
     if not picture.facet_by:
-        return panels(count, columns, picture.size, sharey="row" if picture.shares else "none")
+        return subplots(count, columns, picture.size, sharey="row" if picture.shares else "none")
     if picture.facet_by == CASES:
         columns = min(columns, count)
         share = "col" if kinds > 1 else "all"
@@ -85,7 +85,7 @@ def _layout(picture: Lines, drawn: Sequence[ShownPanel]) -> tuple[Drawing, list[
         share = "row"
     width, height = picture.size
     size = max(width * columns, _LEAST_WIDTH), height * -(-count // columns)
-    return panels(count, columns, size, sharey=share)
+    return subplots(count, columns, size, sharey=share)
 
 
 def _draw_panel(ax: Axes, panel: ShownPanel, x: str, colours: Mapping[object, Colour]) -> None:
@@ -144,7 +144,7 @@ def plot_measured(ax: Axes, rows: pd.DataFrame, x: str, metric: str, **look: obj
 
     `look` are keywords of Matplotlib's `errorbar`, with `color` and `marker`.
     """
-    ax.errorbar(rows[x], rows[metric], reach(rows, metric), elinewidth=1, **look)
+    ax.errorbar(rows[x], rows[metric], error_lengths(rows, metric), elinewidth=1, **look)
     if FEW_DRAWS not in rows:
         return
     hollow = rows[is_few(rows[FEW_DRAWS], metric)]
@@ -160,12 +160,12 @@ def plot_measured(ax: Axes, rows: pd.DataFrame, x: str, metric: str, **look: obj
         )
 
 
-def reach(rows: pd.DataFrame, metric: str) -> FloatArray:
+def error_lengths(rows: pd.DataFrame, metric: str) -> FloatArray:
     """The reach of the 95% interval of a metric below and above its value, (2, rows), none
     negative.
 
     >>> rows = pd.DataFrame({"entropy": [2.0], "entropy_low": [1.5], "entropy_high": [3.0]})
-    >>> reach(rows, "entropy").ravel()
+    >>> error_lengths(rows, "entropy").ravel()
     array([0.5, 1. ])
     """
     below = rows[metric] - rows[f"{metric}_low"]

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from experiments.figures.words import (
+    distinguishing_axes,
     divided,
     is_number,
+    label_axes,
     listed,
-    named,
-    naming,
     short,
     spoken,
     values_of,
@@ -92,14 +92,14 @@ def panels_of(
     known = rows[rows[x].notna()]
     if known.empty:
         return known, []
-    pairs = _Picture(picture, x, known, results).panel_rows()
+    pairs = _PanelBuilder(picture, x, known, results).panel_rows()
     drawn = [index for _, part in pairs for index in part.index]
-    whole = _Picture(picture, x, rows[rows.index.isin(drawn)], results)
+    whole = _PanelBuilder(picture, x, rows[rows.index.isin(drawn)], results)
     return whole.rows, [whole.panel(*pair) for pair in pairs]
 
 
 @dataclass(frozen=True)
-class _Picture:
+class _PanelBuilder:
     """A picture of lines along x with its rows."""
 
     lines: Lines
@@ -146,7 +146,7 @@ class _Picture:
         if lines.facet_by == CASES:
             varied = axes.varied(self.rows, *self.along)
             usual = "defaults" if varied else ""
-            case = values_of(first, naming(first, varied, axes)) or usual
+            case = values_of(first, label_axes(first, varied, axes)) or usual
             is_alone = bool(case) and len(lines.panels) == 1
             phrases = [case] if is_alone else [metric, case]
             title = "\n".join(line for phrase in phrases for line in wrap(phrase, _LETTERS))
@@ -193,7 +193,7 @@ class _Picture:
         lines = []
         for (value, *_), own in part.groupby([by, *separating], sort=False):
             first = own.iloc[0]
-            names = [*naming(first, separating, axes), *named(first, fixed, axes)]
+            names = [*label_axes(first, separating, axes), *distinguishing_axes(first, fixed, axes)]
             others = values_of(first, names) or ("plain attention" if separating else "")
             words = value if by == "scaling" else f"{spoken(by)} = {short(value)}"
             ordered = own.sort_values(x) if is_number(own[x]) else own

@@ -34,7 +34,7 @@ def draw(shown: Shown) -> Drawing:
     return draw_lines(shown.lines, shown) if shown.lines else OWN_DRAWINGS[shown.name](shown)
 
 
-def picture(shown: Shown) -> Drawing:
+def typeset_picture(shown: Shown) -> Drawing:
     """The picture with its formulas typeset, in the style of all figures."""
     with mpl.rc_context(STYLE):
         return typeset_drawing(draw(shown))

@@ -23,7 +23,7 @@ class Shown:
     """The rows of a table that a figure draws, and the words for those that it leaves out.
 
     Attributes:
-        name: of the figure, which a process that draws it gets without its conditions.
+        name: of the figure. Its conditions are functions, which other processes cannot get.
         metrics: of the figure.
         results: of the sweep.
         tables: by kind, the rows with values of axes that are drawn.

@@ -66,7 +66,7 @@ STYLE = {
 }
 
 
-def panels(
+def subplots(
     count: int, columns: int, size: tuple[float, float], **options: object
 ) -> tuple[Drawing, list[Axes]]:
     """A figure of that size in inches with so many axes in rows of `columns`; `options` are those
@@ -82,7 +82,7 @@ def panels(
 
 def empty(reason: str) -> Drawing:
     """A figure without axes that says why it is empty."""
-    figure, [ax] = panels(1, 1, (9, 4))
+    figure, [ax] = subplots(1, 1, (9, 4))
     ax.set_axis_off()
     ax.text(0, 0.5, reason, transform=ax.transAxes)
     return figure

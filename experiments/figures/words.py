@@ -48,19 +48,19 @@ def values_of(row: pd.Series, names: Sequence[str]) -> str:
     return ", ".join(_phrase(f"{spoken(name)} = {spoken(short(row[name]))}") for name in names)
 
 
-def named(row: pd.Series, names: Sequence[str], axes: SweepAxes) -> list[str]:
+def distinguishing_axes(row: pd.Series, names: Sequence[str], axes: SweepAxes) -> list[str]:
     """Those axes that tell a row from others: sizes, and axes with an unusual value.
 
     >>> axes = SweepAxes({"d_k": None, "key_mean": 0.0, "key_std": 1.0})
-    >>> named(pd.Series({"d_k": 7, "key_mean": 2.0, "key_std": 1.0}), [*axes.usual], axes)
+    >>> distinguishing_axes(pd.Series({"d_k": 7, "key_mean": 2.0, "key_std": 1.0}), [*axes.usual], axes)
     ['d_k', 'key_mean']
     """
     return [name for name in names if row[name] != axes.usual[name]]
 
 
-def naming(row: pd.Series, names: Sequence[str], axes: SweepAxes) -> list[str]:
+def label_axes(row: pd.Series, names: Sequence[str], axes: SweepAxes) -> list[str]:
     """The axes that name a row in a label: all of few; of more, those that tell it from others."""
-    return list(names) if len(names) <= _FEW else named(row, names, axes)
+    return list(names) if len(names) <= _FEW else distinguishing_axes(row, names, axes)
 
 
 def _phrase(value: str) -> str:

@@ -107,19 +107,19 @@ def has_few(metric: str) -> Callable[[Tables], bool]:
     return lambda tables: bool(is_few(tables[MEASURED][FEW_DRAWS], metric).any())
 
 
-def at_least(number: float, digits: int) -> float:
+def rounded_down(number: float, digits: int) -> float:
     """A number rounded down to some digits after the point, for sentences with "at least".
 
-    >>> at_least(0.8496, 2), at_most(0.3473, 3)
+    >>> rounded_down(0.8496, 2), rounded_up(0.3473, 3)
     (0.84, 0.348)
     """
     scale: float = 10**digits
     return math.floor(number * scale) / scale
 
 
-def at_most(number: float, digits: int) -> float:
+def rounded_up(number: float, digits: int) -> float:
     """A number rounded up, for sentences with "at most"."""
-    return -at_least(-number, digits)
+    return -rounded_down(-number, digits)
 
 
 def is_few(few_draws: "pd.Series[str]", metric: str) -> "pd.Series[bool]":

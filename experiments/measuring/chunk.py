@@ -16,7 +16,7 @@ from typing import Self
 import numpy as np
 
 from experiments.measuring.cells import BaseCell
-from experiments.measuring.columns import Json, as_json, axis_values, cell_fields, usual_axes
+from experiments.measuring.columns import Json, as_json, axis_defaults, axis_values, cell_fields
 from experiments.measuring.experiment import AnyExperiment, Measurement
 from experiments.measuring.packing import pack, unpack
 from experiments.measuring.processor import require_fixed
@@ -95,7 +95,7 @@ class Chunk:
         row. Axes at their default do not count either, so that a new axis keeps the draws of all
         cells that do not use it. Neither does the number of trials.
         """
-        usual = usual_axes(type(self.cell))
+        usual = axis_defaults(type(self.cell))
         axes = {
             name: value if isinstance(value, str) else float(value)
             for name, value in axis_values(self.cell).items()

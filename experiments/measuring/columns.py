@@ -84,7 +84,7 @@ def cell_fields(cell: type) -> dict[str, Hint]:
     return _cell_fields(cell)
 
 
-@cache  # takes no class with a `__hash__` of its own, to a type checker
+@cache  # a wrapper, because mypy takes no class as an argument of a cached function
 def _cell_fields(cell: type) -> dict[str, Hint]:
     hints = typing.get_type_hints(cell, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(cell)}
@@ -110,7 +110,7 @@ def defaults(cell: type) -> dict[str, object]:
     }
 
 
-def usual_axes(cell: type) -> dict[str, Json]:
+def axis_defaults(cell: type) -> dict[str, Json]:
     """The axes with a default and this default, as in a table: what a table that is older than an
     axis has there.
     """
@@ -129,7 +129,7 @@ def as_json(value: object) -> Json:
 
 @cache
 def written(value: object) -> str:
-    """A value as in a file, where a number has ten significant digits, read as a number or as a text.
+    """A value as text of a CSV file: numbers, also those given as text, have ten significant digits.
 
     >>> written(0.12345678901), written("0"), written(0.0), written("none")
     ('0.123456789', '0', '0', 'none')
@@ -161,7 +161,7 @@ def describe(cell: object) -> str:
     >>> describe(SampledCell(d_k=8, n_keys=64, scaling=(), key_std=2.0))
     'd_k=8, n_keys=64, n_queries=64, key_std=2.0'
     """
-    usual = usual_axes(type(cell))
+    usual = axis_defaults(type(cell))
     return ", ".join(
         f"{name}={value}"
         for name, value in axis_values(cell).items()

@@ -42,7 +42,7 @@ class Experiment(Generic[C, M]):
 
     name: str  # of its folder; it keys the random numbers
     cell: type[C]
-    # Of the main table after those of a cell, including those of its metrics.
+    # Of the main table, after those of its cell; those of metrics, too.
     columns: tuple[Column, ...]
     measure: Callable[[C, int, np.random.Generator], M]
     # The rows of a cell by table: MEASURED, and any others that analysis needs. Each row

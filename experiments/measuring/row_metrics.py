@@ -10,7 +10,6 @@ squares of dL/dq, dL/dk and dL/dv are expectations over g and o, given Q and K: 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,12 +20,8 @@ from experiments.measuring.sampling import AttentionCell, SampledCell
 from experiments.measuring.score_metrics import SCORE_METRICS, ScoreMetric
 from sdpa._arrays import FloatArray
 from sdpa.metrics import SATURATED, row_variance
-from sdpa.pairs import PairLaw
 from sdpa.row_maps import MappedRows
 from sdpa.softmax_rows import RowDiagnostics
-
-if TYPE_CHECKING:
-    from sdpa.theory.row_law import RowLengths
 
 # Relative errors of exact values: of interpolations over lengths and deviations, and of inversions
 # of Laplace transforms.
@@ -98,7 +93,7 @@ KernelMetric = RowMetric | ScoreMetric
 
 
 @for_cells(SampledCell)
-def row_arguments(cell: SampledCell) -> tuple[int, int, float, PairLaw, "RowLengths"]:
+def row_arguments(cell: SampledCell) -> tuple[object, ...]:
     """The arguments of functions of rows."""
     rows = sdpa.theory.row_law.rows_under(cell.mask, cell.n_queries, cell.n_keys)
     return cell.d_k, cell.n_keys, cell.divisor, cell.law, rows

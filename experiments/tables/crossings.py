@@ -21,7 +21,7 @@ from experiments.measuring.cells import RULE_COLUMNS
 from experiments.measuring.columns import Column
 from experiments.measuring.intervals import LEVEL
 from experiments.measuring.metric import FEW_DRAWS
-from experiments.tables.derived import Derived, Field, fold
+from experiments.tables.derived import Derived, Field, rows_by_group
 from experiments.tables.results import Results, SweepAxes
 from sdpa._arrays import FloatArray
 from sdpa.scaling import SCALED, UNSCALED
@@ -58,7 +58,7 @@ def fit_slopes(results: Results) -> pd.DataFrame:
     """
     table = results.measured
     line = [*results.axes.among(table, "d_k"), "scaling"]
-    return fold(table, line, _fit)
+    return rows_by_group(table, line, _fit)
 
 
 def _fit(cells: pd.DataFrame) -> Iterator[dict[str, Field]]:
@@ -147,7 +147,7 @@ def crossings(ratios: pd.DataFrame, axes: SweepAxes) -> pd.DataFrame:
     kind = [*axes.among(ratios, "d_k"), "norm", "statistic"]
     if ratios["d_k"].nunique() < _MIN_D_K:
         ratios = ratios.head(0)
-    return fold(ratios, kind, _crossings)
+    return rows_by_group(ratios, kind, _crossings)
 
 
 def _crossings(cells: pd.DataFrame) -> Iterator[dict[str, Field]]:

@@ -52,7 +52,7 @@ class Derived:
         return self.source in tables and {*self.needs} <= {*tables[self.source]}
 
 
-def fold(
+def rows_by_group(
     table: pd.DataFrame,
     by: Sequence[str],
     derive: Callable[[pd.DataFrame], Iterable[Mapping[str, Field]]],
@@ -60,7 +60,7 @@ def fold(
     """The rows that a function gives for each group of a table, each after the values of its group.
 
     >>> table = pd.DataFrame({"d_k": [4, 4, 8], "x": [1, 2, 3]})
-    >>> fold(table, ["d_k"], lambda rows: [{"sum": rows["x"].sum()}]).values.tolist()
+    >>> rows_by_group(table, ["d_k"], lambda rows: [{"sum": rows["x"].sum()}]).values.tolist()
     [[4, 3], [8, 3]]
     """
     rows = []

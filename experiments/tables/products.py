@@ -60,8 +60,8 @@ class Product:
         return f"{made_of} {hash_of([*map(checksum, self.files)])}"
 
     def state(self, folder: Path) -> Literal["current", "outdated", "foreign"]:
-        """Of the files: `foreign` if others lie there than those made here last, as in a fresh clone and
-        after `git checkout`.
+        """Of the files: `foreign` if they are not those that this clone made last, as after `git
+        checkout`.
         """
         known, now = ledger(folder).get(self.name(folder), ""), self.record()
         if known.split()[1:] != now.split()[1:]:

@@ -59,7 +59,7 @@ def with_exact(experiment: AnyExperiment, table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**columns)
 
 
-def as_read(sweep: Sweep, written: pd.DataFrame) -> pd.DataFrame:
+def with_cells(sweep: Sweep, read: pd.DataFrame) -> pd.DataFrame:
     """The main table of a sweep from its file, which may lack metrics and axes that were declared
     later, and exact values. The value of such an axis is that of the sweep.
 
@@ -69,23 +69,23 @@ def as_read(sweep: Sweep, written: pd.DataFrame) -> pd.DataFrame:
     experiment = sweep.experiment
     axes = axis_names(experiment.cell)
     for name, values in sweep.values.items():
-        if name in axes and name not in written and len(values) == 1:
-            written = written.assign(**{name: as_json(values[0])})
+        if name in axes and name not in read and len(values) == 1:
+            read = read.assign(**{name: as_json(values[0])})
     columns = names(experiment.table_columns)
     keys = [name for name in columns if name in (*axes, RULES)]
     for metric in experiment.metrics:
         own = names(metric.columns())
-        if not {*own} - {f"{metric.name}_exact"} <= {*written}:
+        if not {*own} - {f"{metric.name}_exact"} <= {*read}:
             columns = [name for name in columns if name not in own]
     for name in columns:
-        if name not in written and not name.endswith("_exact"):
+        if name not in read and not name.endswith("_exact"):
             lacks = f"expected the column {name}, got none; make all writes it"
             raise TableError(f"{sweep.name}: {lacks}")
     known = {}
     for cell in sweep.cells:
         for rule_cell in cell.by_rule():
             known[_key(rule_cell.row_head(), keys)] = rule_cell
-    table = written.reindex(columns=columns)
+    table = read.reindex(columns=columns)
     try:
         cells = [known[_key(row, keys)] for row in table[keys].to_dict("records")]
     except KeyError as error:

@@ -123,7 +123,7 @@ class Stored:
         import pandas as pd
 
         from experiments.tables.results import Results
-        from experiments.tables.rows import as_read
+        from experiments.tables.rows import with_cells
 
         text = {FEW_DRAWS: str, RULES: str}
         tables = {}
@@ -138,7 +138,7 @@ class Stored:
             table = own.copy()
             # An empty field is a list of no metrics there, elsewhere a missing number.
             tables[kind] = table.fillna({FEW_DRAWS: ""})
-        return Results(self.sweep, {**tables, MEASURED: as_read(self.sweep, tables[MEASURED])})
+        return Results(self.sweep, {**tables, MEASURED: with_cells(self.sweep, tables[MEASURED])})
 
     def contents(self) -> dict[str, bytes]:
         """The bytes of the tables by kind; `TableError` unless they are those of this config, and of
@@ -187,7 +187,7 @@ class Stored:
 
     @property
     def _product(self) -> Product:
-        """The tables as a product, for whose files the sidecar stands."""
+        """The tables as a product. Its stamp is that of the sidecar, which has their checksums."""
         declared = SUMMARIES[self.sweep.experiment.name]
         return Product((self.sidecar,), list, parameters=declared, source=tables_source())
 

@@ -60,7 +60,7 @@ def _compared(rows: pd.DataFrame, metric: Metric, exact: Exact) -> pd.DataFrame:
     if is_quantile:
         values = np.log(np.maximum(values, _SMALLEST))
     measured, expected, low, high = values
-    # Of a mean without limits, the half width of the interval over t is the standard error.
+    # Limits make an interval asymmetric. Over t, its end towards the exact value is the standard error.
     end = np.where(expected > measured, high, low)
     freedom = rows["trials"].to_numpy() - 1
     t = special.stdtrit(freedom, 0.5 + LEVEL / 2)

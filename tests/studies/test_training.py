@@ -6,12 +6,11 @@ import pytest
 from experiments.config.errors import Problem, TableError
 from experiments.studies.training import arms as module
 from experiments.studies.training import largest
-from experiments.studies.training.arms import KEYS, SETTING, comparisons, fair_runs
+from experiments.studies.training.arms import KEYS, SETTING, USUAL, comparisons, fair_runs
 from experiments.studies.training.settings import settings
 from tests.shipped import OF_FULL, RESULTS, shipped_only
 
-USUAL = {"d_k": 64, "layers": 4, "n_heads": 1, "optimizer": "adam", "warmup": 30, "clip": 0}
-SAME = USUAL | {"decay": "none", "text": "python", "steps": 400, "initial": "small", "trials": 3}
+SAME = USUAL | {"decay": "none", "text": "python", "initial": "small", "trials": 3}
 
 
 def run(arm, rate, loss, gradient, *, loss_reach=0.01, **changed):

@@ -3,7 +3,7 @@
 from experiments.figures.axes import scale_x, scale_y
 from experiments.figures.lines import plot_exact, plot_measured
 from experiments.figures.shown import Shown
-from experiments.figures.style import INK, Drawing, colours_of, panels
+from experiments.figures.style import INK, Drawing, colours_of, subplots
 
 _FEW = 10  # scores; a bin with fewer has no interval, because its count is not nearly normal
 
@@ -13,7 +13,7 @@ def distribution(shown: Shown) -> Drawing:
     table = shown.rows
     histogram = shown.tables["histogram"]
     colours = colours_of(table["d_k"])
-    figure, [linear, logarithmic, right] = panels(3, 3, (11, 4.2), width_ratios=(1, 1, 0.8))
+    figure, [linear, logarithmic, right] = subplots(3, 3, (11, 4.2), width_ratios=(1, 1, 0.8))
     for ax in (linear, logarithmic):
         for d_k, bins in histogram.groupby("d_k"):
             colour = colours[d_k]

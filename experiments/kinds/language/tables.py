@@ -23,7 +23,7 @@ from experiments.kinds.language.cell import (
 )
 from experiments.measuring.cells import RULE_COLUMNS
 from experiments.measuring.columns import Column, names
-from experiments.tables.derived import Derived, Field, fold
+from experiments.tables.derived import Derived, Field, rows_by_group
 from experiments.tables.results import Results
 
 BANDS = "bands"
@@ -43,7 +43,7 @@ def bands(results: Results) -> pd.DataFrame:
     """One row for each rule and each combination of the axes but the learning rate."""
     table = results.measured
     case = [*results.axes.among(table, _RATE), "scaling"]
-    return fold(table, case, _band)
+    return rows_by_group(table, case, _band)
 
 
 def _band(rows: pd.DataFrame) -> Iterator[dict[str, Field]]:

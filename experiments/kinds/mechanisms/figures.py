@@ -14,9 +14,9 @@ from experiments.kinds.support import (
     MEDIAN_GRADIENT,
     Numbers,
     Tables,
-    at_least,
-    at_most,
     exact_or_measured,
+    rounded_down,
+    rounded_up,
     rows_of,
     widest,
 )
@@ -39,7 +39,7 @@ def _mechanisms(tables: Tables) -> Numbers:
     plain, scaled = (
         exact_or_measured(widest(rows_of(tables, scaling=rule)), "max_weight") for rule in BOTH
     )
-    return {"least": at_least(plain.min(), 2), "most": at_most(scaled.max(), 2)}
+    return {"least": rounded_down(plain.min(), 2), "most": rounded_up(scaled.max(), 2)}
 
 
 SUMMARY_COLUMNS = METRICS_OF_ROWS

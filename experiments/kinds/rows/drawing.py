@@ -2,7 +2,7 @@
 
 from experiments.figures.maps import plot_plane
 from experiments.figures.shown import Shown
-from experiments.figures.style import SEQUENTIAL, Drawing, panels
+from experiments.figures.style import SEQUENTIAL, Drawing, subplots
 from experiments.figures.words import divided
 
 _MAX_COLUMNS = 4
@@ -14,7 +14,7 @@ def rows(shown: Shown) -> Drawing:
     groups = list(table.groupby(["d_k", "scaling"], sort=False))
     columns = min(table["scaling"].nunique(), _MAX_COLUMNS)
     size = 9, 1.1 + 2.1 * -(-len(groups) // columns)
-    figure, axes = panels(len(groups), columns, size, sharex=True, sharey=True)
+    figure, axes = subplots(len(groups), columns, size, sharex=True, sharey=True)
     for ax, ((d_k, scaling), drawn) in zip(axes, groups, strict=True):
         weights = drawn.pivot_table(index="query", columns="key", values="weight")
         image = plot_plane(ax, weights, most=32 // columns, cmap=SEQUENTIAL, vmin=0, vmax=1)

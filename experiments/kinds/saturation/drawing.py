@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from experiments.figures.axes import legend, plain_numbers
-from experiments.figures.lines import reach
+from experiments.figures.lines import error_lengths
 from experiments.figures.maps import pivoted, place, plot_plane
 from experiments.figures.shown import Shown, cases
 from experiments.figures.style import (
@@ -19,9 +19,9 @@ from experiments.figures.style import (
     Drawing,
     colours_of,
     empty,
-    panels,
+    subplots,
 )
-from experiments.figures.words import divided, named, values_of
+from experiments.figures.words import distinguishing_axes, divided, values_of
 from experiments.kinds.support import is_few
 from experiments.measuring.cells import CELL, BaseCell
 from experiments.measuring.metric import FEW_DRAWS
@@ -58,7 +58,7 @@ def assumptions(shown: Shown) -> Drawing:
     results, metrics = shown.results, shown.metrics
     varied = results.axes.varied(shown.rows)
     names = [
-        values_of(row, named(row, varied, results.axes)) or "textbook case"
+        values_of(row, distinguishing_axes(row, varied, results.axes)) or "textbook case"
         for _, row in shown.rows.iterrows()
     ]
     table = shown.rows.assign(case=names)
@@ -67,7 +67,7 @@ def assumptions(shown: Shown) -> Drawing:
     groups = table.groupby("scaling", sort=False)
     spacing = min(_MOST_SPACING, _SPREAD / len(groups))
     size = 11, 1.5 + 0.3 * len(cells)
-    figure, places = panels(len(metrics), len(metrics), size, sharey=True)
+    figure, places = subplots(len(metrics), len(metrics), size, sharey=True)
     for ax, metric in zip(places, metrics, strict=True):
         for i, (scaling, rows) in enumerate(groups):
             beside = spacing * (i - (len(groups) - 1) / 2)
@@ -105,7 +105,9 @@ def _plot_ratios(
     ratio = rows[metric] / first
     is_far = ratio < _LEAST_RATIO
     near = ratio.mask(is_far)
-    ax.errorbar(near, at, xerr=reach(rows, metric) / first, fmt="o", color=color, label=label)
+    ax.errorbar(
+        near, at, xerr=error_lengths(rows, metric) / first, fmt="o", color=color, label=label
+    )
     few = near.where(is_few(rows[FEW_DRAWS], metric))
     ax.plot(few, at, "o", color=color, markerfacecolor="white", zorder=4)
     for y, value in zip(at[is_far], ratio[is_far], strict=True):
@@ -131,7 +133,7 @@ def ratio_map(shown: Shown) -> Drawing:
             "No ratios: they need values unscaled and divided by d_k^1/2, and several d_k."
         )
     kinds = [*itertools.product(NORM_STATISTICS, NORMS)]
-    figure, axes = panels(len(kinds), len(NORMS), (10, 6), sharex=True, sharey=True)
+    figure, axes = subplots(len(kinds), len(NORMS), (10, 6), sharex=True, sharey=True)
     for ax, (statistic, norm) in zip(axes, kinds, strict=True):
         chosen = f"norm == {norm!r} and statistic == {statistic!r}"
         plane = pivoted(ratios.query(chosen), "ratio")
@@ -198,7 +200,7 @@ def phase(shown: Shown) -> Drawing:
     names = axes.varied(shown.rows, *_SIZES)
     columns = min(len(groups), 2)
     size = 10, 0.8 + 2.9 * -(-len(groups) // columns)
-    figure, places = panels(len(groups), columns, size, sharex=True, sharey=True)
+    figure, places = subplots(len(groups), columns, size, sharex=True, sharey=True)
     whole = pivoted(shown.rows, "entropy")
     entropy = shown.results.metrics["entropy"]
     for ax, cells in zip(places, groups, strict=True):

@@ -13,7 +13,7 @@ import pandas as pd
 
 from experiments.figures.axes import legend
 from experiments.figures.picture import Words
-from experiments.figures.style import Drawing, panels
+from experiments.figures.style import Drawing, subplots
 from experiments.studies.exact.lines import plot_lines
 
 _Single: TypeAlias = npt.NDArray[np.float32]
@@ -77,7 +77,7 @@ def tabulate() -> pd.DataFrame:
 
 def draw(table: pd.DataFrame) -> Drawing:
     """A panel for each half precision."""
-    figure, axes = panels(2, 2, (7.5, 3.4), sharey=True)
+    figure, axes = subplots(2, 2, (7.5, 3.4), sharey=True)
     for ax, name in zip(axes, FORMATS, strict=False):
         rows = table[table["format"] == name]
         plot_lines(ax, rows, "n_keys", "lost", "score_std", "spread {:g}", marker="o")

@@ -10,7 +10,7 @@ import pandas as pd
 
 from experiments.figures.axes import legend
 from experiments.figures.picture import Words
-from experiments.figures.style import INK, Drawing, panels
+from experiments.figures.style import INK, Drawing, subplots
 from experiments.studies.exact.lines import plot_lines
 from sdpa.theory import GaussianRow
 
@@ -46,7 +46,7 @@ def tabulate() -> pd.DataFrame:
 
 def draw(table: pd.DataFrame) -> Drawing:
     """All lengths; the limit with its values at half of the critical spread and at it, and the model."""
-    figure, [ax, right] = panels(2, 2, (10, 3.9))
+    figure, [ax, right] = subplots(2, 2, (10, 3.9))
     for name, look in {"output_rms_model": "--", "output_rms": "-"}.items():
         plot_lines(right, table, "share_of_critical", name, "n_keys", "{:,} keys", linestyle=look)
     right.set(xlabel=_SPREAD, ylabel="r.m.s. output of attention", xlim=(0, 2), yscale="log")

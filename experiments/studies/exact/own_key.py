@@ -8,7 +8,7 @@ import pandas as pd
 
 from experiments.figures.axes import legend, plain_numbers
 from experiments.figures.picture import Words
-from experiments.figures.style import INK, Drawing, panels
+from experiments.figures.style import INK, Drawing, subplots
 from experiments.studies.exact.lines import plot_lines
 from sdpa.theory.query_lengths import query_lengths
 from sdpa.theory.row_moments import correlated_row
@@ -48,7 +48,7 @@ def own_weight(d_k: int, rho: float, divisor: float) -> float:
 
 def draw(table: pd.DataFrame) -> Drawing:
     """Left the score over d_k with its turns; then the weight after each divisor."""
-    figure, axes = panels(3, 3, (10, 3.6))
+    figure, axes = subplots(3, 3, (10, 3.6))
     names = {
         "own_rms": "r.m.s. score with the own key",
         "weight_by_root": "its weight after division by √d_k",

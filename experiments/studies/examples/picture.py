@@ -13,7 +13,7 @@ from experiments.figures.axes import plain_numbers
 from experiments.figures.formulas import latex
 from experiments.figures.panels import spans_widely
 from experiments.figures.picture import Picture, Words
-from experiments.figures.style import DIVERGING, RULE_COLOURS, SEQUENTIAL, Drawing, panels
+from experiments.figures.style import DIVERGING, RULE_COLOURS, SEQUENTIAL, Drawing, subplots
 from experiments.studies.examples.steps import Example
 
 _MAX_LETTERS = 32  # of names side by side
@@ -42,7 +42,7 @@ def _draw(example: Example) -> Drawing:
     shown = [(name, quantity) for name, _, quantity in wanted if name in tables]
     columns = min(len(shown), 2)
     rows = math.ceil(len(shown) / columns)
-    figure, axes = panels(len(shown), columns, (8.8, 0.6 + 3.6 * rows))
+    figure, axes = subplots(len(shown), columns, (8.8, 0.6 + 3.6 * rows))
     for ax, (name, quantity) in zip(axes, shown, strict=True):
         title = quantity or name
         plain = title.replace("_", " ")

@@ -14,7 +14,7 @@ from scipy import stats
 
 from experiments.config.errors import Problem
 from experiments.figures.picture import Picture, Words
-from experiments.figures.style import INK, RULE_COLOURS, Colour, Drawing, panels
+from experiments.figures.style import INK, RULE_COLOURS, Colour, Drawing, subplots
 from experiments.kinds.declarations import Finding
 from experiments.kinds.support import BOTH, Numbers, Tables, rows_of
 from experiments.studies.smollm2.model import DIVISOR, SEQUENCES, model_path
@@ -90,7 +90,7 @@ def _draw_divisors(tables: Tables) -> Drawing:
     near = rows_of(tables, "by-text", text="prose")
     losses = pd.concat([runs, near]).drop_duplicates("divisor")
     losses = losses.sort_values("divisor")
-    figure, [left, right] = panels(2, 2, (14, 6))
+    figure, [left, right] = subplots(2, 2, (14, 6))
     reach = REACH * losses["change_se"]
     left.errorbar(losses["divisor"], losses["loss"], reach, fmt="o-", color=INK)
     left.set_title("loss per token (nats), no weight changed")
@@ -110,7 +110,7 @@ def _draw_divisors(tables: Tables) -> Drawing:
 def _draw_layers(tables: Tables) -> Drawing:
     """The gradient to the stream before each layer, at the start and after training."""
     lines = [(1, "unscaled", _UNSCALED), (DIVISOR, "√d_k", _USED)]
-    figure, axes = panels(2, 2, (14, 6), sharey=True)
+    figure, axes = subplots(2, 2, (14, 6), sharey=True)
     for ax, (weights, title) in zip(axes, _STAGES.items(), strict=True):
         for divisor, label, colour in lines:
             layers = rows_of(tables, "by-divisor-layer", weights=weights, divisor=divisor)

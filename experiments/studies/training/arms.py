@@ -14,7 +14,7 @@ from experiments.config.paths import figure_path
 from experiments.figures.axes import legend
 from experiments.figures.lines import plot_measured
 from experiments.figures.picture import Picture, Words
-from experiments.figures.style import UNORDERED_COLOURS, Drawing, panels
+from experiments.figures.style import UNORDERED_COLOURS, Drawing, subplots
 from experiments.running.files import write_atomically
 from experiments.studies.training.settings import VANISHED, runs_of, titled
 from experiments.tables.all_results import AllResults
@@ -131,7 +131,7 @@ def comparison_of(arm: pd.Series, divided: pd.Series) -> dict[str, object]:
 
 def setting_words(row: pd.Series) -> str:
     """The start of a setting, and what is unusual about it, such as `small, text = scipy`."""
-    usual = _USUAL | _CONDITIONS[""]
+    usual = USUAL | _CONDITIONS[""]
     unusual = [f"{name} = {row[name]}" for name, value in usual.items() if row[name] != value]
     return ", ".join([row["initial"], *unusual])
 
@@ -142,7 +142,7 @@ _CONDITIONS = {
     ", rate falls to 0": {"decay": "linear", "text": "python"},
     ", other text": {"decay": "none", "text": "scipy"},
 }
-_USUAL = {
+USUAL = {  # the decoder of which settings change one thing
     "d_k": 64,
     "layers": 4,
     "n_heads": 1,
@@ -191,7 +191,7 @@ def words(runs: pd.DataFrame) -> Words:
 
 def _chosen(runs: pd.DataFrame, condition: str, start: str) -> pd.DataFrame:
     """The runs of the usual decoder from a start."""
-    case = _USUAL | _CONDITIONS[condition] | {"initial": start}
+    case = USUAL | _CONDITIONS[condition] | {"initial": start}
     return runs[(runs[[*case]] == pd.Series(case)).all(axis=1)]
 
 
@@ -204,7 +204,7 @@ def _draw(runs: pd.DataFrame) -> Drawing:
         for start, start_title in _STARTS.items()
     }
     height = 0.4 + 1.35 * len(shown)
-    figure, axes = panels(len(shown), 2, (7.5, height), sharex=True, sharey=True)
+    figure, axes = subplots(len(shown), 2, (7.5, height), sharex=True, sharey=True)
     for ax, (title, rows) in zip(axes, shown.items(), strict=True):
         for (arm, label), colour, marker in zip(
             _SHOWN.items(), UNORDERED_COLOURS, _MARKERS, strict=False

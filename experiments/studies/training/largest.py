@@ -17,7 +17,7 @@ import pandas as pd
 from experiments.config.paths import FULL, SHIPPED_RESULTS, figure_path
 from experiments.figures.axes import legend, plain_numbers
 from experiments.figures.picture import Picture, Words
-from experiments.figures.style import UNORDERED_COLOURS, Drawing, panels
+from experiments.figures.style import UNORDERED_COLOURS, Drawing, subplots
 from experiments.kinds.language.cell import Cell, run
 from experiments.kinds.language.corpus import trained_on
 from experiments.running.files import write_atomically
@@ -112,7 +112,7 @@ def words(table: pd.DataFrame) -> Words:
 
 def draw(table: pd.DataFrame) -> Drawing:
     """The largest score and the entropy over steps."""
-    figure, axes = panels(2, 2, (9, 3.6))
+    figure, axes = subplots(2, 2, (9, 3.6))
     for colour, (arm, rows) in zip(
         UNORDERED_COLOURS, table.groupby("arm", sort=False), strict=False
     ):

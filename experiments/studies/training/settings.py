@@ -9,9 +9,9 @@ import pandas as pd
 from experiments.config.errors import Problem
 from experiments.config.paths import figure_path
 from experiments.figures.axes import legend
-from experiments.figures.lines import plot_measured, reach
+from experiments.figures.lines import error_lengths, plot_measured
 from experiments.figures.picture import Picture, Words
-from experiments.figures.style import INK, UNORDERED_COLOURS, Drawing, panels
+from experiments.figures.style import INK, UNORDERED_COLOURS, Drawing, subplots
 from experiments.figures.words import values_of
 from experiments.kinds.support import BOTH
 from experiments.measuring.columns import axis_names
@@ -92,11 +92,11 @@ def _draw(without: pd.DataFrame, scaled: pd.DataFrame) -> Drawing:
         ratio = without[_GRADIENT + end] / scaled[_GRADIENT + other]
         table[f"gap{end}"] = gap.to_numpy()
         table[f"ratio{end}"] = ratio.clip(lower=_LEAST).to_numpy()
-    figure, [ax] = panels(1, 1, (7.5, 3.6))
+    figure, [ax] = subplots(1, 1, (7.5, 3.6))
     for (_, rows), colour, form in zip(table.groupby("initial"), _COLOURS, "so", strict=True):
         label = values_of(rows.iloc[0], ["initial"])
         look = {"color": colour, "marker": form, "linestyle": "", "label": label}
-        plot_measured(ax, rows, "ratio", "gap", xerr=reach(rows, "ratio"), **look)
+        plot_measured(ax, rows, "ratio", "gap", xerr=error_lengths(rows, "ratio"), **look)
     ax.axhline(0, color=INK, linewidth=0.8)
     ax.axvline(VANISHED, color=INK, linestyle=":")
     ax.set(

@@ -56,7 +56,8 @@ class Case:
         """The difference of each output from an attention with a mistake, beside the largest value;
         inf for one of another shape.
 
-        What is found and no number is far from all but 0; queries without keys say nothing.
+        An output that is no finite number is wrong, unless 0 was expected. Queries without keys are not
+        judged.
         """
         output = np.nan_to_num(self.output, posinf=0, neginf=0)
         largest = max(np.abs(a.v).max(), np.abs(output).max())

@@ -8,7 +8,7 @@ import numpy as np
 
 from sdpa.tools.command.diagnosing import add_arrays, options_of, read_as
 from sdpa.tools.command.output import tell
-from sdpa.tools.diagnosis.head_rows import naming
+from sdpa.tools.diagnosis.head_rows import prefixed_errors
 from sdpa.tools.diagnosis.two_runs import compare_heads, report
 from sdpa.tools.heads import Layer, read_heads
 from sdpa.tools.heads.table import rows_of_layer
@@ -32,7 +32,7 @@ def run(given: argparse.Namespace) -> int:
     read = [read_heads([path], options) for path in given.files]
     layers_a, layers_b = map(_split, read)
     numbers, others = ([layer.number for layer in layers] for layers in (layers_a, layers_b))
-    with naming(*given.files):
+    with prefixed_errors(*given.files):
         if numbers != others:
             raise ValueError(
                 f"expected the same layers in both, got numbers {numbers} and {others}"

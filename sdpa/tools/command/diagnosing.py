@@ -15,7 +15,7 @@ from sdpa.masks import MASKS, allowed_keys
 from sdpa.scaling import SCALED, Scaling, multiplies
 from sdpa.tools.command.output import add_options, tell
 from sdpa.tools.diagnosis.advice import FACTS, advice, report
-from sdpa.tools.diagnosis.head_rows import naming
+from sdpa.tools.diagnosis.head_rows import prefixed_errors
 from sdpa.tools.diagnosis.quantities import OUTSIDE_DOCUMENT
 from sdpa.tools.heads import Layer, Options, read_heads
 from sdpa.tools.heads.table import table_of
@@ -39,7 +39,7 @@ def run(given: argparse.Namespace) -> int:
         ValueError: the options or the arrays do not fit together.
     """
     layers = read_heads(given.files, options_of(given))
-    with naming(*given.files):
+    with prefixed_errors(*given.files):
         table = table_of(layers)
     advised = advice(table)
     if advised and all(layer.may_be_causal for layer in layers):
@@ -87,7 +87,7 @@ def options_of(given: argparse.Namespace) -> Options:
     """What the options tell of files; ValueError for a rule beside scores or weights."""
     if given.kind != "q" and given.scaling:
         raise ValueError(f"--scaling: expected none beside {given.kind}, which are divided already")
-    with naming("--scaling"):
+    with prefixed_errors("--scaling"):
         scaling = Scaling.parse(given.scaling or SCALED).name
     return Options(given.kind, scaling, given.mask, given.cu_seqlens, given.axes)
 

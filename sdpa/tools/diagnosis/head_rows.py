@@ -152,7 +152,7 @@ class Heads:
         errors.
         """
         q = numbers_of("scores" if k is None else "q", q)
-        names = usual_axes(q.ndim - 2) if axes is None else tuple(axes)
+        names = default_axis_names(q.ndim - 2) if axes is None else tuple(axes)
         if not len(names) == len(set(names)) == q.ndim - 2:
             raise ValueError(
                 f"axes: expected {q.ndim - 2} different names, one for each axis of q {q.shape} before "
@@ -268,7 +268,7 @@ def are_weights(rows: Array) -> bool:
 
 
 @contextmanager
-def naming(*names: object) -> Iterator[None]:
+def prefixed_errors(*names: object) -> Iterator[None]:
     """A ValueError within as one that begins with these names."""
     try:
         yield
@@ -306,10 +306,10 @@ def numbers_of(name: str, values: npt.ArrayLike) -> Array:
     return array
 
 
-def usual_axes(n_leading: int) -> tuple[str, ...]:
+def default_axis_names(n_leading: int) -> tuple[str, ...]:
     """The names of so many leading axes, at most three.
 
-    >>> usual_axes(2)
+    >>> default_axis_names(2)
     ('batch', 'head')
     """
     return AXES[len(AXES) - n_leading :]

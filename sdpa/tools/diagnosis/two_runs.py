@@ -19,7 +19,7 @@ from scipy.special import log_softmax
 from sdpa._arrays import FloatArray
 from sdpa.scaling import SCALED, Rule
 from sdpa.tools.diagnosis.estimates import Diagnosis, estimates_of
-from sdpa.tools.diagnosis.head_rows import Head, HeadRows, Heads, Mask, naming
+from sdpa.tools.diagnosis.head_rows import Head, HeadRows, Heads, Mask, prefixed_errors
 from sdpa.tools.diagnosis.quantities import Quantity, row_mean
 from sdpa.tools.listing import Row, listed, wrapped
 
@@ -86,7 +86,7 @@ def _heads(
     name: str, run: npt.ArrayLike, scaling: Rule, mask: Mask | None, axes: Sequence[str] | None
 ) -> Heads:
     """The heads of a run; errors begin with its name."""
-    with naming(name):
+    with prefixed_errors(name):
         if not isinstance(run, tuple | list):
             return Heads.of_scores(run, mask, axes)
         q, k = run

@@ -23,10 +23,10 @@ from sdpa.scaling import SCALED
 from sdpa.tools.diagnosis.head_rows import (
     BATCH,
     Heads,
+    default_axis_names,
     hidden_scores,
-    naming,
     numbers_of,
-    usual_axes,
+    prefixed_errors,
 )
 from sdpa.tools.heads.formats import arrays_in, in_a_known_type
 from sdpa.tools.heads.weights import equal_rows, scores_of
@@ -120,7 +120,7 @@ def read_heads(paths: Sequence[Path], options: Options = Options()) -> list[Laye
     }
     if options.cu_seqlens:
         others["cu_seqlens"] = _only(options.cu_seqlens)
-    with naming(*paths):
+    with prefixed_errors(*paths):
         layers = _by_layer(files, roles)
         shared = layers.get(None, {})
         return [
@@ -283,7 +283,7 @@ def _check(q: Sequence[int], k: Sequence[int]) -> None:
             "--axes batch,position,head unless they are packed"
         )
     if len(q) > 2 and 1 < q[-3] >= k[-2]:
-        order = ",".join(usual_axes(len(q) - 2))
+        order = ",".join(default_axis_names(len(q) - 2))
         raise ValueError(
             f"expected fewer heads than keys, got q {q} and k {k}; choose --axes {order} for "
             f"(head, position, d_k), or --axes {order.removesuffix('head')}position,head for "

@@ -16,13 +16,13 @@ from experiments.kinds.support import (
     MEDIAN_GRADIENT,
     Numbers,
     Tables,
-    at_least,
-    at_most,
     ends,
     exact_or_measured,
     factor,
     is_level,
     rises,
+    rounded_down,
+    rounded_up,
     rows_of,
     significant,
     varies,
@@ -53,7 +53,10 @@ def _phase(tables: Tables) -> Numbers:
     plain, root = (shares[rows["scaling"] == rule] for rule in BOTH)
     if len(root) < 2 or not (plain["entropy_high"].max() < 0.1 and root["entropy_low"].min() > 0.5):
         return None
-    return {"few": at_most(plain["known"].max(), 2), "many": at_least(root["known"].min(), 2)}
+    return {
+        "few": rounded_up(plain["known"].max(), 2),
+        "many": rounded_down(root["known"].min(), 2),
+    }
 
 
 def _rules(tables: Tables) -> Numbers:

@@ -14,8 +14,6 @@ from experiments.kinds.support import (
     MEDIAN_GRADIENT,
     Numbers,
     Tables,
-    at_least,
-    at_most,
     ends,
     exact_or_measured,
     factor,
@@ -25,6 +23,8 @@ from experiments.kinds.support import (
     is_level,
     least_factor_of_others,
     rises,
+    rounded_down,
+    rounded_up,
     rows_of,
     varies,
 )
@@ -59,8 +59,8 @@ def _metrics(tables: Tables) -> Numbers:
     if not (is_alone and is_level(root, "entropy")):
         return None
     return {
-        "within": at_most(max(factor(root, name) for name in _LEVEL) - 1, 3),
-        "others": at_least(least_factor_of_others(tables), 1),
+        "within": rounded_up(max(factor(root, name) for name in _LEVEL) - 1, 3),
+        "others": rounded_down(least_factor_of_others(tables), 1),
     }
 
 

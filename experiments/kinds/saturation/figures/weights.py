@@ -14,8 +14,6 @@ from experiments.kinds.support import (
     MEDIAN_GRADIENT,
     Numbers,
     Tables,
-    at_least,
-    at_most,
     ends,
     exact_or_measured,
     factor,
@@ -23,6 +21,8 @@ from experiments.kinds.support import (
     is_level,
     least_factor_of_others,
     rises,
+    rounded_down,
+    rounded_up,
     rows_of,
 )
 from experiments.measuring.experiment import MEASURED
@@ -83,8 +83,8 @@ def _powers(tables: Tables) -> Numbers:
     if not (is_alike and is_alone_level(tables[MEASURED], "max_weight")):
         return None
     return {
-        "within": at_most(factor(root, "max_weight") - 1, 3),
-        "others": at_least(least_factor_of_others(tables) - 1, 2),
+        "within": rounded_up(factor(root, "max_weight") - 1, 3),
+        "others": rounded_down(least_factor_of_others(tables) - 1, 2),
     }
 
 
