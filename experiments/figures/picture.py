@@ -6,6 +6,8 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from experiments.config.errors import Problem
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -36,6 +38,13 @@ class Words(NamedTuple):
     is_found: bool = False
     lost: str = ""
     reason: str = ""
+
+
+def supported(title: str, is_shown: bool) -> str:
+    """The title of a finding; `Problem` unless the tables show it."""
+    if not is_shown:
+        raise Problem(f"the tables do not support: {title}")
+    return title
 
 
 class Strip(NamedTuple):

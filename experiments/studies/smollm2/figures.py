@@ -12,8 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from experiments.config.errors import Problem
-from experiments.figures.picture import Picture, Words
+from experiments.figures.picture import Picture, Words, supported
 from experiments.figures.style import INK, RULE_COLOURS, Colour, Drawing, subplots
 from experiments.kinds.declarations import Finding
 from experiments.kinds.support import BOTH, Numbers, Tables, rows_of
@@ -144,9 +143,8 @@ def model_picture(folder: Path, name: str) -> Picture:
     plot, finding = MODEL_FIGURES[name]
     tables = read_model(folder)
     numbers = finding.numbers(tables)
-    if numbers is None:
-        raise Problem(f"the tables do not support: {finding.title}")
-    words = Words(finding.title, f"{finding.sentence.format(**numbers)}\n{_ABOUT}")
+    title = supported(finding.title, numbers is not None)
+    words = Words(title, f"{finding.sentence.format(**numbers or {})}\n{_ABOUT}")
     return Picture(model_path(folder, f"{name}.png"), words, partial(plot, tables))
 
 

@@ -13,10 +13,10 @@ import pandas as pd
 from experiments.config.paths import figure_path
 from experiments.figures.axes import legend
 from experiments.figures.lines import plot_measured
-from experiments.figures.picture import Picture, Words
+from experiments.figures.picture import Picture, Words, supported
 from experiments.figures.style import UNORDERED_COLOURS, Drawing, subplots
 from experiments.running.files import write_atomically
-from experiments.studies.training.settings import VANISHED, runs_of, titled
+from experiments.studies.training.settings import VANISHED, runs_of
 from experiments.tables.all_results import AllResults
 from experiments.tables.changes import update
 from experiments.tables.layout import csv_bytes
@@ -177,7 +177,7 @@ def words(runs: pd.DataFrame) -> Words:
     is_as_good = best["none, slower"] <= (1 + AS_GOOD) * best[DIVIDED]
     are_above = from_unit[[*_SHOWN][1:]] > (1 + AS_GOOD) * from_unit[DIVIDED]
     return Words(
-        titled(
+        supported(
             "From a small start, a learning rate does what the division does",
             is_as_good and are_above.all(),
         ),

@@ -16,12 +16,11 @@ import pandas as pd
 
 from experiments.config.paths import FULL, SHIPPED_RESULTS, figure_path
 from experiments.figures.axes import legend, plain_numbers
-from experiments.figures.picture import Picture, Words
+from experiments.figures.picture import Picture, Words, supported
 from experiments.figures.style import UNORDERED_COLOURS, Drawing, subplots
 from experiments.kinds.language.cell import Cell, run
 from experiments.kinds.language.corpus import trained_on
 from experiments.running.files import write_atomically
-from experiments.studies.training.settings import titled
 from experiments.tables.changes import update
 from experiments.tables.layout import csv_bytes
 from sdpa import Scaling
@@ -98,7 +97,7 @@ def words(table: pd.DataFrame) -> Words:
     divided, none = (last.loc[arm] for arm in ("divided by √d_k", "no division"))
     excess = last["largest_score"] / last["largest_score_exact"] - 1
     return Words(
-        titled(
+        supported(
             "In training, the largest score stays near that of normal scores",
             excess[[divided.name, none.name]].abs().max() < _NEAR,
         ),

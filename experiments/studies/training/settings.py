@@ -6,11 +6,10 @@ from collections.abc import Collection
 
 import pandas as pd
 
-from experiments.config.errors import Problem
 from experiments.config.paths import figure_path
 from experiments.figures.axes import legend
 from experiments.figures.lines import error_lengths, plot_measured
-from experiments.figures.picture import Picture, Words
+from experiments.figures.picture import Picture, Words, supported
 from experiments.figures.style import INK, UNORDERED_COLOURS, Drawing, subplots
 from experiments.figures.words import values_of
 from experiments.kinds.support import BOTH
@@ -66,20 +65,13 @@ def settings(full: AllResults) -> tuple[pd.DataFrame, pd.DataFrame]:
     return without.loc[both], scaled.loc[both]
 
 
-def titled(title: str, is_shown: bool) -> str:
-    """A title; `Problem` unless the tables show it."""
-    if not is_shown:
-        raise Problem(f"the tables do not support: {title}")
-    return title
-
-
 def write_settings(full: AllResults) -> None:
     """Write the figure of the shipped tables."""
     without, scaled = settings(full)
     is_higher = without[_LOSS] > scaled[_LOSS]
     has_vanished = without[_GRADIENT] < VANISHED * scaled[_GRADIENT]
     is_shown = is_higher.groupby(has_vanished).mean().gt(0.5)
-    title = titled(_TITLE, len(is_shown) == 2 and bool(is_shown.all()))
+    title = supported(_TITLE, len(is_shown) == 2 and bool(is_shown.all()))
     path = figure_path(full.folder, "settings", "losses")
     picture = Picture(path, Words(title, _CAPTION), lambda: _draw(without, scaled))
     write_atomically(path, *picture.render())
