@@ -160,12 +160,12 @@ REPORTED += [
     (changed(ahead=0, last=False), "with queries at the first positions, expected", CAUSAL),
     (changed(ahead=-1, fill=-1e9), "keys: from the first to 1 before the query's own", CAUSAL),
     (
-        changed(divisor="d_k**0.5 / 1.1"),
+        partial(in_single, function=changed(divisor="d_k**0.5 / 1.1")),
         "scores: 1.1 * q·k / d_k^1/2, expected",
         {"dtype": "float16"},
     ),
     (
-        changed(divisor="d_k**0.5 / 1.03"),
+        partial(in_single, function=changed(divisor="d_k**0.5 / 1.03")),
         "scores: 1.03 * q·k / d_k^1/2, expected",
         {"dtype": "float16"},
     ),

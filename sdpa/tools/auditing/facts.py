@@ -62,7 +62,8 @@ def _with_scores(a: Attention, logs: Array, kind: Kind) -> Attention:
 
     The normal equations are solved by a pseudoinverse, because a bias may be 0 throughout. The
     product with the least largest error wins, and another one than expected only with less than half
-    the error of that one. A number is the expected one if it is near.
+    the error of that one. None is tried after one whose errors are roundings. A number is the expected
+    one if it is near.
     Numbers that change no step by more than the error are left out: they may be 0.
     """
     is_told = np.isfinite(np.diff(logs))
@@ -76,18 +77,20 @@ def _with_scores(a: Attention, logs: Array, kind: Kind) -> Attention:
     target = steps(logs)[..., None]
     # Numbers in bfloat16 have errors of a hundredth, too.
     least, best = kind.error + 0.02 * np.abs(target).max(), None
+    biases = [steps(x) for x in a.biases.values()]
     for name in dict.fromkeys([*a.coefficients, *a.products]):
         if name in a.biases:
             continue
-        features = {name: a.feature(name)} | a.biases
-        columns = np.stack([steps(x) for x in features.values()], axis=-1)
+        columns = np.stack([steps(a.feature(name)), *biases], axis=-1)
         numbers = np.linalg.pinv(columns.mT @ columns) @ (columns.mT @ target)
         error = np.abs(columns @ numbers - target).max()
         if error < least:
             effects = np.abs(columns * numbers.mT).max(axis=(0, 1))
             kept = np.flatnonzero(effects > error + 1e-6)
-            best = {[*features][i]: numbers[:, [i]] for i in kept}
+            best = {[name, *a.biases][i]: numbers[:, [i]] for i in kept}
             least = error / 2
+        if error < kind.error:
+            break
     if best is None:
         return _with_blocks(a, logs)
     # Other heads have no weights that tell.
