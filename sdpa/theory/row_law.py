@@ -134,7 +134,7 @@ def _counted(rows: RowLengths, n_keys: float) -> tuple[IntArray, IntArray]:
         counts = np.ones(len(lengths), int)
     is_whole = (lengths % 1 == 0).all()
     if not (is_whole and len(lengths) and lengths[0] >= 1 and lengths[-1] <= n_keys):
-        raise ValueError(f"expected rows of 1 to {n_keys} keys, got {rows}")
+        raise ValueError(f"expected rows of 1 to {n_keys:g} keys, got {rows}")
     return lengths.astype(int), counts
 
 
