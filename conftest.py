@@ -6,4 +6,6 @@ from importlib.util import find_spec
 
 import experiments  # noqa: F401  # before any module imports NumPy
 
-collect_ignore = [] if find_spec("distributed") else ["experiments/running/cluster.py"]
+collect_ignore = ["tests/arithmetic.py"]  # computes for seconds, and needs the study `examples`
+if not find_spec("distributed"):
+    collect_ignore += ["experiments/running/cluster.py"]

@@ -16,7 +16,6 @@ from experiments.kinds.network.tables import beside_law
 from experiments.kinds.support import BOTH
 from experiments.measuring.columns import as_json, defaults
 from experiments.measuring.experiment import load_experiment
-from experiments.studies.training.arms import USUAL
 from sdpa import PairLaw, softmax, theory
 from tests.prose import agrees, numbers, plain
 from tests.shipped import OF_CONFIG, OF_FULL, RESULTS, ROOT, shipped_only
@@ -75,8 +74,7 @@ def pairs():
     from experiments.studies.training import settings  # its folder may be gone
 
     without, scaled = settings.settings(OF_FULL)
-    both = without.merge(scaled, left_index=True, right_index=True, suffixes=("", "_root"))
-    return both.reset_index()
+    return without.join(scaled.add_suffix("_root")).reset_index()
 
 
 def vanishes():
@@ -95,9 +93,10 @@ def networks(results):
     """
     table = results.measured
     axes = ["layers", *results.axes.varied(table)]
-    names = ["stream_gradient_growth"]
-    plain_rows, scaled = (rows(table, scaling=rule).set_index(axes)[names] for rule in BOTH)
-    return plain_rows.merge(scaled, left_index=True, right_index=True, suffixes=("", "_root"))
+    plain_rows, scaled = (
+        rows(table, scaling=rule).set_index(axes)[["stream_gradient_growth"]] for rule in BOTH
+    )
+    return plain_rows.join(scaled.add_suffix("_root"))
 
 
 def at_the_low_rate():
@@ -148,9 +147,11 @@ def largest_scores(name):
 
 def arm(name, initial, **case):
     """The comparison of an arm of training at own best rates; of the usual decoder, but for the case."""
+    from experiments.studies.training.arms import USUAL  # its folder may be gone
+
     table = pd.read_csv(RESULTS / FULL / "arms.csv")
-    usual = USUAL | {"decay": "none", "text": "python", "at": "own best rates"} | case
-    [row] = rows(table, **usual, arm=name, initial=initial).iloc
+    usual = USUAL | {"at": "own best rates"} | case
+    [row] = rows(table, arm=name, initial=initial, **usual).iloc
     return row
 
 

@@ -53,8 +53,9 @@ while True:
 
 
 def copy_without(deleted: str, folder: Path):
-    for name in ("sdpa", "experiments", "tests", "docs"):
-        shutil.copytree(ROOT / name, folder / name)
+    hidden = shutil.ignore_patterns(".*")
+    for name in ("sdpa", "experiments", "tests", "docs", "results"):
+        shutil.copytree(ROOT / name, folder / name, ignore=hidden)
     for path in ROOT.glob("*.*"):
         if path.is_file():
             shutil.copy(path, folder)
@@ -63,8 +64,6 @@ def copy_without(deleted: str, folder: Path):
 
 def delete_sweeps(experiment: str, folder: Path):
     """Delete its sweeps from configs, and the studies that go with it."""
-    hidden = shutil.ignore_patterns(".*")
-    shutil.copytree(ROOT / "results", folder / "results", ignore=hidden, dirs_exist_ok=True)
     for name in ("config.full.yaml", "results/config.yaml"):
         config = yaml.safe_load((folder / name).read_text())
         for sweep, keys in [*config["sweeps"].items()]:
@@ -116,6 +115,7 @@ def test_the_suite_is_whole_without_a_study_and_its_command_says_so(deleted, tmp
     for path in (tmp_path / "tests/studies").glob(f"test_{deleted}*.py"):
         path.unlink()
     assert_whole(tmp_path, "tests/test_architecture.py", "tests/experiments/test_page.py")
+    assert_whole(tmp_path, "tests", "--collect-only")
     if name := {"examples": "walk", "smollm2": "model"}.get(deleted):
         ran = captured(sys.executable, "-m", "experiments", name, cwd=tmp_path)
         assert ran.returncode == 2

@@ -10,7 +10,7 @@ from experiments.studies.training.arms import KEYS, SETTING, USUAL, comparisons,
 from experiments.studies.training.settings import settings
 from tests.shipped import OF_FULL, RESULTS, shipped_only
 
-SAME = USUAL | {"decay": "none", "text": "python", "initial": "small", "trials": 3}
+SAME = USUAL | {"initial": "small", "trials": 3}
 
 
 def run(arm, rate, loss, gradient, *, loss_reach=0.01, **changed):

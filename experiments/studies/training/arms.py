@@ -131,16 +131,15 @@ def comparison_of(arm: pd.Series, divided: pd.Series) -> dict[str, object]:
 
 def setting_words(row: pd.Series) -> str:
     """The start of a setting, and what is unusual about it, such as `small, text = scipy`."""
-    usual = USUAL | _CONDITIONS[""]
-    unusual = [f"{name} = {row[name]}" for name, value in usual.items() if row[name] != value]
+    unusual = [f"{name} = {row[name]}" for name, value in USUAL.items() if row[name] != value]
     return ", ".join([row["initial"], *unusual])
 
 
 _STARTS = {"unit": "q, k start with variance 1", "small": "$W_Q$, $W_K$ from N(0, 0.02²)"}
 _CONDITIONS = {
-    "": {"decay": "none", "text": "python"},
-    ", rate falls to 0": {"decay": "linear", "text": "python"},
-    ", other text": {"decay": "none", "text": "scipy"},
+    "": {},
+    ", rate falls to 0": {"decay": "linear"},
+    ", other text": {"text": "scipy"},
 }
 USUAL = {  # the decoder of which settings change one thing
     "d_k": 64,
@@ -150,6 +149,8 @@ USUAL = {  # the decoder of which settings change one thing
     "optimizer": "adam",
     "warmup": 30,
     "clip": 0,
+    "decay": "none",
+    "text": "python",
 }
 _SHOWN = {
     DIVIDED: "divided by √d_k",
