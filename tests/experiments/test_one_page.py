@@ -1,5 +1,6 @@
 """The experiment on one page against the suite: two programs that share no code."""
 
+import os
 import re
 import sys
 
@@ -54,9 +55,11 @@ def test_each_point_has_its_interval(table, tmp_path):
     np.testing.assert_allclose(np.sort(lengths, axis=None), np.sort(2 * 1.96 * table.se))
 
 
-def test_the_command_writes_a_table_beside_its_picture(table, tmp_path):
-    path = tmp_path / "mine.png"
+def test_the_command_writes_a_table_beside_its_picture_on_one_thread(table, tmp_path):
+    path, before = tmp_path / "mine.png", os.times()
     assert captured(sys.executable, one_page.__file__, path).returncode == 0
+    spent = np.subtract(os.times(), before)
+    assert spent[2:4].sum() < 1.1 * spent[4]  # time on processors, and elapsed
     pd.testing.assert_frame_equal(pd.read_csv(path.with_suffix(".csv")), table, rtol=1e-5)
     assert path.stat().st_size > 20_000
 

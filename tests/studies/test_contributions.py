@@ -20,6 +20,7 @@ def test_a_study_writes_the_shipped_pictures(study, tmp_path):
     copy = tmp_path / "results"
     shutil.copytree(RESULTS, copy, ignore=shutil.ignore_patterns(".*", "*.png"))
     study.write(copy, Reporter(say=lambda _: None))
-    assert [*copy.rglob("*.png")]
-    for path in (*copy.rglob("*.png"), *copy.rglob("*.csv")):
+    pictures = [*copy.rglob("*.png")]
+    assert pictures
+    for path in (*pictures, *copy.rglob("*.csv")):
         assert path.read_bytes() == (RESULTS / path.relative_to(copy)).read_bytes(), path
