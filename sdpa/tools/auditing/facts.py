@@ -147,6 +147,14 @@ def _with_sums(a: Attention, weights: Array, kind: Kind) -> Attention:
 
 def words_of(attentions: list[Attention], near: float = 0.001) -> dict[str, str]:
     """The facts of an attention at several sizes; a formula has a relative error of at most `near`."""
+    formulas = formulas_of(attentions, near)
+    if "keys" in formulas:
+        return formulas
+    return {"scores": formulas["scores"], "keys": _keys(attentions)} | formulas
+
+
+def formulas_of(attentions: list[Attention], near: float = 0.001) -> dict[str, str]:
+    """The facts but for the keys that have a weight, unless none has."""
     given = [a for a in attentions if a.seen.any()]
     if not given:
         is_nan = np.isnan([a.total for a in attentions]).any()
@@ -157,10 +165,7 @@ def words_of(attentions: list[Attention], near: float = 0.001) -> dict[str, str]
         for name in dict.fromkeys(name for a in given for name in a.coefficients)
     ]
     total = _formula("1", [(a, a.total) for a in given], near)
-    facts = {
-        "scores": " + ".join(scores) or "none",
-        "keys": _keys(attentions),
-    }
+    facts = {"scores": " + ".join(scores) or "none"}
     blocks = {"blocks": max((a.blocks for a in given), key=len)}
     if total == _NO_RULE:
         low, high = min(a.sums[0] for a in given), max(a.sums[1] for a in given)
@@ -184,10 +189,9 @@ def _formula(of: str, numbers: list[tuple[Attention, Array | float]], near: floa
     for first, second in product(by_size[0][1], repeat=2):
         divided = [x / f[first] / f[second] for x, f in by_size]
         every = np.concatenate(divided)
-        is_one = abs(every.mean() - 1) <= near
-        n_sizes = len({f[first] * f[second] for _, f in by_size})
         is_constant = np.ptp(every) <= near * abs(every[0])
-        if is_constant and (is_one or n_sizes != 2):
+        n_sizes = len({f[first] * f[second] for _, f in by_size})
+        if is_constant and (n_sizes != 2 or abs(every.mean() - 1) <= near):
             words = f"{every.mean():.4g} * {of}{first}{second}"
             break
         if first and n_sizes == 1:
@@ -230,7 +234,8 @@ def _factors(a: Attention) -> dict[str, float]:
 def _keys(given: list[Attention]) -> str:
     """The keys that have a weight: by the expected mask, by position, or in one row."""
     seen, hidden, last, first = np.concatenate([_flat(a) for a in given], axis=1)
-    rules = {"all": seen >= 0}
+    if seen.all():
+        return "all"
     for place, x in ("", last), (", with queries at the first positions", first):
         low = x.min(where=seen > 0, initial=999)
         high = x.max(where=seen > 0, initial=-999)
@@ -239,12 +244,11 @@ def _keys(given: list[Attention]) -> str:
         words = f"from {_position(start)} to {_position(stop)}"
         if -inf < start < stop == 0:
             words = f"the query's own and {-start:g} before it"
-        rules[words + place] = (x >= low) & (x <= high)
-    rules |= {"those of the mask": 1 - hidden, "those that the mask should hide": hidden}
-    for words, mask in rules.items():
-        if np.array_equal(seen, mask):
-            return words
-    return _other_keys(given)
+        if np.array_equal(seen, (x >= low) & (x <= high)):
+            return words + place
+    if np.array_equal(seen, hidden):
+        return "those that the mask should hide"
+    return _other_keys(given) if (seen == hidden).any() else "those of the mask"
 
 
 def _position(offset: float) -> str:
@@ -277,7 +281,7 @@ def _other_keys(given: list[Attention]) -> str:
     others = [
         (np.flatnonzero(a.seen[*row]), a.seen.shape[3], row)
         for a in given
-        for row in np.argwhere((a.seen == a.hidden).any(axis=-1) & a.has_keys)
+        for row in np.argwhere(sees_others(a))
     ]
     some = [other for other in others if other[0].size] or others
     of_input = [other for other in some if other[1] == some[0][1]]
@@ -286,6 +290,11 @@ def _other_keys(given: list[Attention]) -> str:
     if not keys.size:  # zeros, or NaN, which may come from elsewhere
         return f"not told; {words} has no weight above 0 of {n_keys}"
     return f"others; {words} sees {ranges(keys)} of {n_keys}"
+
+
+def sees_others(a: Attention) -> Array:
+    """True for queries that should see a key, and do not see those of the mask."""
+    return np.asarray((a.seen == a.hidden).any(axis=-1) & a.has_keys)
 
 
 def ranges(places: Array) -> str:
