@@ -253,6 +253,10 @@ def test_causes_of_wrong_gradients_are_told():
     by_head = partial(attention, sink=sink[:, None, None])
     findings = audit(by_head, sink=sink, backward=backward).findings
     assert findings == [f"d{name}: as if there were no sink" for name in "qkv"]
+    uncapped = partial(backward_of_pairs, cap=5)
+    findings = audit(partial(attention, cap=5), softcap=5, backward=uncapped).findings
+    words = "without the derivative of the soft cap (Dao-AILab/flash-attention#1033)"
+    assert findings == [f"d{name}: {words}" for name in "qk"]
 
 
 def test_whole_tiles_are_tried():
@@ -313,11 +317,13 @@ def test_gradients_of_another_attention_are_told():
     assert findings == [f"d{name}: {words}" for name in "qkv"]
 
 
-def backward_of_pairs(q, k, v, upstream, ahead=math.inf, moves=np.ones_like, empty=0.0):
-    """Gradients by sums over pairs, of which some move; `empty` are weights of queries without keys."""
+def backward_of_pairs(q, k, v, upstream, ahead=math.inf, moves=np.ones_like, empty=0.0, cap=1e9):
+    """Gradients by sums over pairs, of which some move; `empty` are weights of queries without keys.
+    They lack the derivative of the cap.
+    """
     distance = np.subtract.outer(np.arange(q.shape[2]), np.arange(k.shape[2])) * -1.0
     of_last = distance + q.shape[2] - k.shape[2]
-    scores = np.where(of_last <= ahead, q @ k.mT / 8, -math.inf)
+    scores = np.where(of_last <= ahead, np.tanh(q @ k.mT / 8 / cap) * cap, -math.inf)
     w = np.nan_to_num(np.exp(scores - scores.max(axis=-1, keepdims=True)))
     w = np.nan_to_num(w / w.sum(axis=-1, keepdims=True), nan=empty)
     moving = w * moves(distance)

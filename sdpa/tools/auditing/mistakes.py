@@ -71,6 +71,9 @@ MISTAKES: dict[str, Mistake] = {
     "weights are divided once more, by their sums over queries (MenghaoGuo/PCT#13)": (
         lambda a: a.weights / (1e-9 + a.weights.sum(axis=-2, keepdims=True)) @ a.v
     ),
+    "sums so far are not scaled to each new maximum (paiml/aprender#2753)": (
+        lambda a: softmax(a.masked - np.fmax.accumulate(a.masked, axis=-1)) @ a.v
+    ),
     "the softmax is taken twice (zyy-2001/DisKT#6)": lambda a: softmax(a.weights) @ a.v,
     "no softmax (PaddlePaddle/PaddleOCR#4556)": lambda a: (a.scores * a.seen) @ a.v,
     "the mask multiplies weights, after the softmax (huggingface/pytorch-image-models#2236)": (
@@ -129,6 +132,14 @@ GRADIENTS: dict[str, Moved] = {
     "as if there were no sink": lambda a, _: replace(a, sink=np.array(-inf)).output,
     "without the row sum of output times its gradient": (
         lambda a, before: before.weights * np.exp(a.scores - before.scores) @ a.v
+    ),
+    "without the derivative of the soft cap (Dao-AILab/flash-attention#1033)": (
+        lambda a, before: (
+            softmax(
+                before.masked + a.multiplier * (a.q @ a.k.mT - before.q @ before.k.mT), sink=a.sink
+            )
+            @ a.v
+        )
     ),
     "as if query heads read keys and values in turn": (
         lambda a, _: replace(a, k=in_turn(a.k, a.groups), v=in_turn(a.v, a.groups)).output
